@@ -1,0 +1,43 @@
+# Two commands do everything on a fresh machine with Python 3.11+ and make:
+#   make demo    the main job, end to end
+#   make test    the tests of the core install
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all lint format clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(VENV)/core: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/dev: $(VENV)/core
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/core ## 100 clients agree on a config by a private vote (under 2 minutes)
+	rm -rf runs/demo
+	$(BIN)/hushtune run examples/digits.toml --out runs/demo
+
+test: $(VENV)/dev ## tests of the core install
+	$(BIN)/pytest -n $(JOBS)
+
+lint: $(VENV)/dev ## formatting, lint, types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/dev ## rewrite files in the house format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test-all: test lint ## everything
+
+clean: ## remove what the targets above made
+	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

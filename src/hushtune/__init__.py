@@ -1,0 +1,101 @@
+"""hushtune: tune hyperparameters across parties that may not show each other their data.
+
+>>> import hushtune as ht
+>>> space = ht.Space(lr=ht.Float(1e-4, 1.0, log=True), momentum=ht.Choice([0.0, 0.9]))
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from hushtune._version import __version__
+
+if TYPE_CHECKING:
+    from hushtune.client import Client, Rows, Split
+    from hushtune.errors import (
+        AbortedError,
+        BudgetError,
+        HushtuneError,
+        LedgerError,
+        RefusedError,
+        SettingError,
+    )
+    from hushtune.methods.vote import Vote
+    from hushtune.objective import Objective, objective
+    from hushtune.objectives.sklearn import SklearnObjective
+    from hushtune.privacy.guarantee import Privacy
+    from hushtune.privacy.ledger import Ledger
+    from hushtune.privacy.policy import Policy
+    from hushtune.result import Result
+    from hushtune.seals.clear import Clear
+    from hushtune.search import Search
+    from hushtune.simulation import Simulation
+    from hushtune.space import Candidates, Choice, Config, Float, Int, Space
+    from hushtune.tune import tune
+    from hushtune.verify import verify
+
+_HOMES = {
+    "client": ["Client", "Rows", "Split"],
+    "errors": ["AbortedError", "BudgetError", "HushtuneError", "LedgerError", "RefusedError", "SettingError"],
+    "methods.vote": ["Vote"],
+    "objective": ["Objective", "objective"],
+    "objectives.sklearn": ["SklearnObjective"],
+    "privacy.guarantee": ["Privacy"],
+    "privacy.ledger": ["Ledger"],
+    "privacy.policy": ["Policy"],
+    "result": ["Result"],
+    "seals.clear": ["Clear"],
+    "search": ["Search"],
+    "simulation": ["Simulation"],
+    "space": ["Candidates", "Choice", "Config", "Float", "Int", "Space"],
+    "tune": ["tune"],
+    "verify": ["verify"],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "AbortedError",
+    "BudgetError",
+    "Candidates",
+    "Choice",
+    "Clear",
+    "Client",
+    "Config",
+    "Float",
+    "HushtuneError",
+    "Int",
+    "Ledger",
+    "LedgerError",
+    "Objective",
+    "Policy",
+    "Privacy",
+    "RefusedError",
+    "Result",
+    "Rows",
+    "Search",
+    "SettingError",
+    "Simulation",
+    "SklearnObjective",
+    "Space",
+    "Split",
+    "Vote",
+    "__version__",
+    "objective",
+    "tune",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads public names when they are first used, so that importing hushtune is instant."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'hushtune' has no attribute '{name}'")
+    module = import_module(f"hushtune.{_HOME_OF[name]}")
+    value = getattr(module, name)
+    globals()[name] = value  # also where a submodule has the same name as its main function
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,169 @@
+"""One party: what the user gives (Client), and what happens inside it (Party)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from hushtune.errors import ObjectiveError, SettingError
+from hushtune.fingerprint import fingerprint
+from hushtune.objective import Objective, checked_losses
+from hushtune.privacy.answers import Answers
+from hushtune.privacy.ledger import Ledger
+from hushtune.privacy.policy import Policy
+from hushtune.randomness import Randomness
+from hushtune.space import Config, FloatArray, config_key
+from hushtune.trials import TrialStore, from_study
+
+if TYPE_CHECKING:
+    import optuna
+
+Id = str
+
+
+class Data(Protocol):
+    """What a client holds: anything with a length and `take`."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, indices: Any) -> Data:
+        """The rows at the given indices, as the same kind of data."""
+        ...
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Features and labels, row by row. `X` has shape (rows, ...), `y` has shape (rows,)."""
+
+    X: Any
+    y: Any
+
+    def __post_init__(self) -> None:
+        if len(self.X) != len(self.y):
+            raise SettingError(f"`len(X) == len(y)` must hold, but got {len(self.X)} and {len(self.y)}")
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, indices: Any) -> Rows:
+        """The rows at the given indices."""
+        return Rows(_take(self.X, indices), _take(self.y, indices))
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows to train on and rows to score on, when they are given apart (a simulation's reference)."""
+
+    train: Rows
+    test: Rows
+
+
+def _take(values: Any, indices: Any) -> Any:
+    return values.iloc[indices] if hasattr(values, "iloc") else np.asarray(values)[indices]
+
+
+@dataclass
+class Client:
+    """One party as the user describes it.
+
+    Args:
+        data: the client's own data: `(X, y)`, or anything with `len` and `take(indices)`.
+        objective: how it scores configs on that data. May be left out if `trials` covers all candidates.
+        name: its public name in the roster; results and ledgers speak of it. Default: its place in the list.
+        trials: an Optuna study the client has run before; configs found there are not scored again.
+        policy: what the client accepts, whatever the server asks. Default: everything its ledger allows.
+        ledger: its own ledger. Default: one file per data set under the client's state folder.
+    """
+
+    data: Any = None
+    objective: Objective | None = None
+    name: Id | None = None
+    trials: optuna.Study | None = None
+    policy: Policy | None = None
+    ledger: Ledger | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.data, tuple):
+            if len(self.data) != 2:
+                raise SettingError(f"data as a tuple must be (X, y), but got {len(self.data)} items")
+            self.data = Rows(*self.data)
+        if self.objective is None and self.trials is None:
+            raise SettingError("a client needs an objective, or an Optuna study as its trials, but got neither")
+        if self.objective is not None and self.data is None:
+            raise SettingError("a client with an objective needs data, but got None")
+
+
+@dataclass
+class Party:
+    """The inside of one client: nothing here leaves except through `privacy.release`.
+
+    A marked simulation has neither a ledger nor a record of answers; a real run has both.
+    """
+
+    id: Id
+    client: Client = field(repr=False)
+    store: TrialStore = field(repr=False)
+    folder: Path = field(repr=False)
+    randomness: Randomness = field(repr=False)
+    ledger: Ledger | None = field(default=None, repr=False)
+    answers: Answers | None = field(default=None, repr=False)
+    failure: str | None = field(default=None, repr=False)
+
+    @property
+    def policy(self) -> Policy:
+        """The client's own rules."""
+        return self.client.policy or Policy()
+
+    @cached_property
+    def data_key(self) -> str:
+        """Fingerprint of the data, or of the trials brought along without data. Local to the client."""
+        return fingerprint(self._brought if self.client.data is None else self.client.data)
+
+    @cached_property
+    def objective_key(self) -> str:
+        """Fingerprint of the objective. Local to the client."""
+        return fingerprint(self.client.objective)
+
+    @cached_property
+    def _brought(self) -> dict[str, float]:
+        return from_study(self.client.trials) if self.client.trials is not None else {}
+
+    def _known(self, seed: int) -> dict[str, float]:
+        if self.client.objective is None:
+            return self._brought
+        return {**self.store.get(self.data_key, self.objective_key, seed), **self._brought}
+
+    def missing(self, configs: Sequence[Config], seed: int) -> list[Config]:
+        """The configs that have no trial yet and that the objective could score."""
+        if self.client.objective is None:
+            return []
+        known = self._known(seed)
+        return [config for config in configs if config_key(config) not in known]
+
+    def keep(self, configs: Sequence[Config], seed: int, losses: FloatArray) -> None:
+        """Adds trials."""
+        self.store.put(self.data_key, self.objective_key, seed, configs, losses)
+
+    def losses(self, configs: Sequence[Config], seed: int) -> FloatArray:
+        """The client's losses, shape (configs,), scoring what is missing. NaN: no finite loss is known."""
+        if self.failure is not None:
+            raise ObjectiveError(self.failure)
+        if todo := self.missing(configs, seed):
+            assert self.client.objective is not None
+            self.keep(todo, seed, checked_losses(self.client.objective, todo, self.client.data, seed))
+        known = self._known(seed)
+        return np.array([known.get(config_key(config), np.nan) for config in configs])
+
+    def log(self, message: str) -> None:
+        """Writes to the client's own log file and nowhere else (what fails inside a client stays there)."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        handler = logging.FileHandler(self.folder / "client.log")
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        handler.emit(logging.LogRecord("hushtune.client", logging.WARNING, "", 0, message, None, None))
+        handler.close()

@@ -1,0 +1,1 @@
+"""Federations: the clients and how to reach them."""

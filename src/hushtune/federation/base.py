@@ -1,0 +1,41 @@
+"""What a run needs of a federation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from hushtune.client import Id
+from hushtune.privacy.release import Roster
+from hushtune.progress import Progress
+from hushtune.search import Search
+from hushtune.space import Config, Space
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """No reply: what the transport saw, never what happened inside the client."""
+
+    reason: str
+
+
+class Federation(Protocol):
+    """The clients and how to reach them. Moves bytes; knows neither methods nor seals."""
+
+    @property
+    def roster(self) -> Roster:
+        """All clients, in public order."""
+        ...
+
+    def check(self, space: Space) -> None:
+        """Lets objectives refuse a space before anything is scored or spent."""
+        ...
+
+    def score(self, search: Search, configs: Sequence[Config], progress: Progress) -> None:
+        """Has every client fill its trials."""
+        ...
+
+    def exchange(self, out: Mapping[Id, bytes], progress: Progress) -> Mapping[Id, bytes | Dropped]:
+        """One trip: a message to each named client, and what came back."""
+        ...

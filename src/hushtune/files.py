@@ -1,0 +1,46 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+
+def create_once(path: Path, write: Callable[[Path], None]) -> bool:
+    """Has `write` fill a draft and gives it its name, durably. False, and no change, if the name is taken."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        write(draft)
+        _sync(draft)
+        os.link(draft, path)  # unlike a rename, this fails if somebody else was faster
+    except FileExistsError:
+        return False
+    finally:
+        for leftover in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm")):
+            leftover.unlink(missing_ok=True)
+    _sync(path.parent)
+    return True
+
+
+def replace(path: Path, text: str) -> None:
+    """Writes a text file durably, the old content staying until the new one is complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        _sync(draft)
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,72 @@
+"""How a client scores configs on its own data. Batch first, lower is better."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from hushtune.errors import ObjectiveError, SettingError
+from hushtune.space import Config, FloatArray, Space
+
+
+@runtime_checkable
+class Objective(Protocol):
+    """Scores configs on one client's data.
+
+    `fingerprint` tells objectives apart in the trial cache: equal text, equal losses. Objectives without one
+    are told apart by their class's code and their fields.
+    """
+
+    def losses(self, configs: Sequence[Config], data: Any, seed: int) -> FloatArray:
+        """One loss per config, shape (configs,), lower is better. NaN or inf: this config failed."""
+        ...
+
+
+def checked_losses(objective: Objective, configs: Sequence[Config], data: Any, seed: int) -> FloatArray:
+    """The objective's losses, refused if they are not one number per config."""
+    losses = np.asarray(objective.losses(configs, data, seed))
+    if losses.shape != (len(configs),) or losses.dtype.kind not in "fiu":
+        raise ObjectiveError(
+            f"an objective must return {len(configs)} numbers for {len(configs)} configs, "
+            f"but got shape {losses.shape} of {losses.dtype}"
+        )
+    return losses.astype(np.float64)
+
+
+def check_space(objective: Objective, space: Space) -> None:
+    """Lets the objective refuse a space before anything is scored or spent (it sees no data here)."""
+    check = getattr(objective, "check", None)
+    if check is not None:
+        check(space)
+
+
+@dataclass(frozen=True)
+class PerConfig:
+    """A plain function of one config as an Objective. Made by the decorator `objective`."""
+
+    function: Callable[..., float]
+    seeded: bool
+
+    def losses(self, configs: Sequence[Config], data: Any, seed: int) -> FloatArray:
+        """Calls the function once per config."""
+        extra = (seed,) if self.seeded else ()
+        return np.array([float(self.function(dict(c), data, *extra)) for c in configs], dtype=np.float64)
+
+
+def objective(function: Callable[..., float]) -> PerConfig:
+    """Makes an Objective of `function(config, data)` or `function(config, data, seed)` that returns one loss.
+
+    >>> @objective
+    ... def distance(config, data):
+    ...     return abs(config["x"] - data.mean())
+    """
+    parameters = len(inspect.signature(function).parameters)
+    if parameters not in (2, 3):
+        raise SettingError(
+            f"an objective function takes (config, data) or (config, data, seed), but got {parameters} parameters"
+        )
+    return PerConfig(function, seeded=parameters == 3)

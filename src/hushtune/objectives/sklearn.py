@@ -1,0 +1,112 @@
+"""Any scikit-learn estimator as an objective."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hushtune.client import Split
+from hushtune.errors import SettingError
+from hushtune.fingerprint import fingerprint
+from hushtune.space import Config, FloatArray, Space
+
+
+@dataclass(frozen=True)
+class SklearnObjective:
+    """Trains a scikit-learn estimator with each config and scores it on held-out rows of the same client.
+
+    The loss is `1 - score` (accuracy .9 is loss .1), or `-score` for scikit-learn's negated metrics ("neg_...").
+
+    Args:
+        estimator: any estimator or pipeline; the knobs' names are its parameters' names ("svc__C" in a pipeline).
+            Put scaling and encoding into the pipeline, so that they are fitted inside the client.
+        metric: a scikit-learn scoring name.
+        validation: the share of rows held out for scoring; used unless `cv` is given.
+        cv: number of folds for cross-validation instead.
+    """
+
+    estimator: Any
+    metric: str = "accuracy"
+    validation: float = 0.2
+    cv: int | None = None
+
+    def __post_init__(self) -> None:
+        from sklearn.metrics import get_scorer_names
+
+        if self.metric not in get_scorer_names():
+            raise SettingError(f"metric must be one of scikit-learn's scoring names, but got '{self.metric}'")
+        if not 0 < self.validation < 1:
+            raise SettingError(f"`0 < validation < 1` must hold, but got validation={self.validation}")
+        if self.cv is not None and self.cv < 2:
+            raise SettingError(f"`cv >= 2` must hold, but got cv={self.cv}")
+
+    def fingerprint(self) -> str:
+        """Equal for equal estimators, metrics and splits under the same scikit-learn."""
+        import sklearn
+
+        parameters = {name: repr(value) for name, value in self.estimator.get_params().items()}
+        kind = type(self.estimator)
+        return fingerprint(
+            [
+                kind.__module__,
+                kind.__qualname__,
+                parameters,
+                self.metric,
+                self.validation,
+                self.cv,
+                sklearn.__version__,
+            ]
+        )
+
+    def check(self, space: Space) -> None:
+        """Refuses a space with a knob that the estimator does not have."""
+        known = self.estimator.get_params()
+        for name in space.knobs:
+            if name not in known:
+                raise SettingError(
+                    f"knob '{name}' must be a parameter of {type(self.estimator).__name__}, "
+                    f"but its parameters are {sorted(known)}"
+                )
+
+    def losses(self, configs: Sequence[Config], data: Any, seed: int) -> FloatArray:
+        """One loss per config. A config with which the estimator fails is NaN."""
+        if isinstance(data, Split):
+            parts = [(data.train, data.test)]
+        else:
+            parts = [(data.take(train), data.take(rest)) for train, rest in self._splits(data, seed)]
+        return np.array([np.mean([self._loss(config, *part, seed) for part in parts]) for config in configs])
+
+    @property
+    def _best(self) -> float:
+        return 0.0 if self.metric.startswith("neg_") else 1.0
+
+    def _loss(self, config: Config, train: Any, held_out: Any, seed: int) -> float:
+        from sklearn.base import clone
+        from sklearn.metrics import get_scorer
+
+        model = clone(self.estimator).set_params(**config)
+        if "random_state" in model.get_params():
+            model.set_params(random_state=seed)
+        try:
+            score = get_scorer(self.metric)(model.fit(train.X, train.y), held_out.X, held_out.y)
+        except Exception:  # this config does not work on this data, e.g. one class only
+            return float("nan")
+        return self._best - float(score)
+
+    def _splits(self, data: Any, seed: int) -> list[tuple[Any, Any]]:
+        from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
+
+        rows = np.arange(len(data))
+        _, sizes = np.unique(np.asarray(data.y), return_counts=True)
+        held_out = int(np.ceil(self.validation * len(rows)))
+        if self.cv is not None:
+            kind = StratifiedKFold if sizes.min() >= self.cv else KFold
+            return list(kind(self.cv, shuffle=True, random_state=seed).split(rows, data.y))
+        if sizes.min() >= 2 and held_out >= len(sizes) and len(rows) - held_out >= len(sizes):
+            split = StratifiedShuffleSplit(1, test_size=self.validation, random_state=seed)
+        else:  # too few rows of some label to stratify
+            split = ShuffleSplit(1, test_size=self.validation, random_state=seed)
+        return list(split.split(rows, data.y))

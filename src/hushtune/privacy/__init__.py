@@ -1,0 +1,1 @@
+"""Noise, accounting, ledgers, policies, and the one way out of a client."""

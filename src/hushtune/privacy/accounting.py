@@ -1,0 +1,284 @@
+"""What an opened value costs: events, their exact or numeric accounting, and calibration.
+
+An Event says what was opened under which noise, and its meaning never changes: ledgers and results store events,
+never epsilons, and every epsilon is computed from them again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, ClassVar, Literal, Protocol
+
+import numpy as np
+
+from hushtune.errors import SettingError
+from hushtune.privacy import skellam
+
+Unit = Literal["client", "record"]
+Neighbours = Literal["replace-one", "add-remove", "zero-out"]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """An (epsilon, delta) pair: a limit, or what was spent."""
+
+    epsilon: float
+    delta: float
+
+
+def check_budget(epsilon: float, delta: float) -> None:
+    """Refuses an epsilon or a delta that no guarantee can have."""
+    if not (isinstance(epsilon, int | float) and 0 < epsilon < math.inf):
+        raise SettingError(f"`0 < epsilon < inf` must hold, but got epsilon={epsilon}")
+    if not (isinstance(delta, int | float) and 0 < delta < 1):
+        raise SettingError(f"`0 < delta < 1` must hold, but got delta={delta}")
+
+
+class Event(Protocol):
+    """One opened value, for accounting. Frozen, comparable, plain numbers only."""
+
+    name: ClassVar[str]
+
+    @property
+    def bare(self) -> bool:
+        """Whether something can change and no noise hides it: epsilon is infinite."""
+        ...
+
+    def pld(self, interval: float, times: int) -> Any:
+        """The privacy loss distribution (dp-accounting) of `times` such events, pessimistic, on a grid."""
+        ...
+
+    def interval(self) -> float:
+        """A grid fine enough for this event: rounding moves epsilon by less than 0.1%."""
+        ...
+
+    def rdp(self, order: float) -> float:
+        """Its Rényi divergence of the given order, at the most."""
+        ...
+
+_CUT = -50.0  # outcomes less likely than e^-50 count as certain loss: cheap to carry, and never optimistic
+
+
+@dataclass(frozen=True)
+class SkellamShift:
+    """Integer coordinates under independent Skellam noise, of which `coordinates` change by one each.
+
+    This is exact for votes: replacing a ballot moves 2 min(k, p - k) counts by one each and leaves the rest.
+    The noise is symmetric, so all changed coordinates have the same privacy loss distribution, and the
+    coordinates are independent, so it is composed with itself.
+
+    Args:
+        variance: variance of the SUMMED noise on one coordinate, at the least.
+        coordinates: how many coordinates change between neighbours.
+    """
+
+    variance: float
+    coordinates: int
+    name: ClassVar[str] = "skellam-shift"
+
+    @property
+    def bare(self) -> bool:
+        """No noise on a coordinate that can change."""
+        return self.variance == 0 and self.coordinates > 0
+
+    def _log_pmf(self, largest: int) -> Any:
+        return skellam.log_probabilities(Fraction(self.variance), largest)
+
+    def interval(self) -> float:
+        """Scaled to the signal-to-noise ratio, and never coarser than 1e-5."""
+        if self.variance == 0 or self.coordinates == 0:
+            return 1e-5
+        return min(1e-5, 5e-5 * math.sqrt(self.coordinates / self.variance))
+
+    def pld(self, interval: float, times: int) -> Any:
+        """Exact pmf against the pmf shifted by one, composed once per changed coordinate."""
+        from dp_accounting.pld import privacy_loss_distribution
+
+        if self.coordinates == 0:
+            return privacy_loss_distribution.identity(value_discretization_interval=interval)
+        largest = skellam.reach(self.variance)
+        log_pmf = self._log_pmf(largest).tolist()
+        lower = dict(zip(range(-largest, largest + 1), log_pmf, strict=True))
+        upper = dict(zip(range(-largest + 1, largest + 2), log_pmf, strict=True))
+        one = privacy_loss_distribution.from_two_probability_mass_functions(
+            lower, upper, value_discretization_interval=interval, log_mass_truncation_bound=_CUT
+        )
+        return one.self_compose(self.coordinates * times)
+
+    def rdp(self, order: float) -> float:
+        """The sum over all outcomes of P(x)^order Q(x)^(1 - order); its two tails bounded by geometric series."""
+        if self.coordinates == 0:
+            return 0.0
+        if self.bare:
+            return math.inf
+        largest = skellam.reach(self.variance) + 4 * math.ceil(order)
+        log_pmf = self._log_pmf(largest)
+        terms = order * log_pmf[1:] + (1 - order) * log_pmf[:-1]
+        rest = max(_log_tail(terms[-2], terms[-1]), _log_tail(terms[1], terms[0])) + math.log(2)
+        log_sum = float(np.logaddexp.reduce(np.append(terms, rest)))
+        return self.coordinates * max(0.0, log_sum) / (order - 1)
+
+
+def _log_tail(before: float, last: float) -> float:
+    """log of the sum of all terms after `last`, when they fall at least as fast as from `before` to `last`."""
+    ratio = math.exp(min(0.0, last - before))
+    if ratio >= 1:
+        return math.inf
+    return last + math.log(ratio) - math.log1p(-ratio) if ratio > 0 else -math.inf
+
+
+EVENTS: dict[str, type[Any]] = {SkellamShift.name: SkellamShift}
+
+
+def event_to_json(event: Event) -> dict[str, Any]:
+    """The event as plain values."""
+    return {"event": event.name, **asdict(event)}  # type: ignore[call-overload]
+
+
+def event_from_json(raw: Mapping[str, Any]) -> Event:
+    """The event that `event_to_json` wrote; an unknown one is refused, never skipped."""
+    fields = dict(raw)
+    kind = EVENTS.get(fields.pop("event", ""))
+    if kind is None:
+        raise SettingError(f"event must be one of {sorted(EVENTS)}, but got {raw.get('event')!r}")
+    try:
+        event: Event = kind(**fields)
+    except TypeError:
+        raise SettingError(f"event '{kind.name}' got unknown or missing fields: {sorted(fields)}") from None
+    return event
+
+
+# ---- several events together -------------------------------------------------------------------------
+
+SAMPLER_SLACK = 2.0**40 * skellam.DISTANCE
+"""How far all noise of one charge together may be from its exact distribution: up to 2^40 drawn values."""
+
+
+@lru_cache(maxsize=256)
+def epsilon_of(events: tuple[Event, ...], delta: float) -> float:
+    """Epsilon of events fixed in advance, at the given delta, by numerical composition (pessimistic).
+
+    A sampler within distance s of the exact noise costs another (1 + e^epsilon) s of delta.
+    """
+    if not events:
+        return 0.0
+    if any(event.bare for event in events):
+        return math.inf
+    interval = min(event.interval() for event in events)
+    total = None
+    for event, times in Counter(events).items():
+        part = event.pld(interval, times)
+        total = part if total is None else total.compose(part)
+    assert total is not None
+    exact = float(total.get_epsilon_for_delta(delta))
+    if exact == 0 or not math.isfinite(exact):
+        return exact
+    slack = (1 + math.exp(min(exact + 1, 700))) * SAMPLER_SLACK
+    return float(total.get_epsilon_for_delta(delta - slack)) if slack < delta else math.inf
+
+
+@lru_cache(maxsize=1024)
+def rdp_of(events: tuple[Event, ...], order: float) -> float:
+    """Rényi divergence of all events together."""
+    return math.fsum(event.rdp(order) for event in events)
+
+
+def rdp_to_epsilon(rdp: float, order: float, delta: float) -> float:
+    """Canonne, Kamath, Steinke 2020, Proposition 12 (DP-HYPE's Theorem II.1)."""
+    return max(0.0, rdp + math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1))
+
+
+def best_order(limit: Budget) -> float:
+    """The order at which the largest amount of Gaussian-like noise events fits under the limit."""
+    orders = 1 + np.geomspace(1e-3, 1e4, 4000)
+    headroom = np.array([(limit.epsilon - rdp_to_epsilon(0.0, a, limit.delta)) / a for a in orders])
+    return float(orders[int(np.argmax(headroom))])
+
+
+# ---- calibration -------------------------------------------------------------------------------------
+
+
+def smallest_scale(cost: Callable[[float], float], epsilon: float, start: float) -> float:
+    """The smallest noise scale with cost(scale) <= epsilon, to a relative 1e-5, never below it.
+
+    `cost` falls with the scale, roughly like 1/scale, so a secant on the log-log curve lands in a few steps.
+    """
+    low, high = 0.0, math.inf
+    scale = start
+    for _ in range(200):
+        got = cost(scale)
+        if got <= epsilon:
+            high = scale
+            if got >= epsilon * (1 - 1e-5) or high - low <= 1e-5 * high:
+                return high
+        else:
+            low = scale
+        guess = scale * (got / epsilon) * (1 + 4e-6) if 0 < got < math.inf else scale * 2
+        if not low < guess < high:
+            guess = (low + high) / 2 if high < math.inf else 2 * low
+        scale = guess
+    raise SettingError(f"no noise scale was found for epsilon={epsilon:g}: choose a larger epsilon or delta")
+
+
+class Rule(Protocol):
+    """How a ledger adds up charges under full adaptivity."""
+
+    name: ClassVar[str]
+
+    def spent(self, charges: Sequence[tuple[tuple[Event, ...], float]], delta: float) -> Budget:
+        """What charges, each (events, delta), come to; `delta` is the limit's."""
+        ...
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Plain sums: each charge has its own tight (epsilon, delta); both are added up."""
+
+    name: ClassVar[str] = "sums"
+
+    def spent(self, charges: Sequence[tuple[tuple[Event, ...], float]], delta: float) -> Budget:
+        """Basic composition, valid for adaptively chosen charges."""
+        return Budget(
+            math.fsum(epsilon_of(events, own) for events, own in charges), math.fsum(own for _, own in charges)
+        )
+
+
+@dataclass(frozen=True)
+class Renyi:
+    """A Rényi filter: divergences of one order, fixed when the ledger is made, are added up.
+
+    Valid for adaptively chosen charges (Feldman and Zrnic 2021): the order must not depend on what was spent.
+    """
+
+    order: float
+    name: ClassVar[str] = "renyi"
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.order) and self.order > 1):
+            raise SettingError(f"`order > 1` must hold, but got order={self.order}")
+
+    def spent(self, charges: Sequence[tuple[tuple[Event, ...], float]], delta: float) -> Budget:
+        """The summed divergence, converted once at the limit's delta."""
+        if not charges:
+            return Budget(0.0, 0.0)
+        rdp = math.fsum(rdp_of(events, self.order) for events, _ in charges)
+        return Budget(rdp_to_epsilon(rdp, self.order, delta - SAMPLER_SLACK), delta)
+
+
+def rule_to_json(rule: Rule) -> dict[str, Any]:
+    """Name and settings of a rule."""
+    return {"name": rule.name, **asdict(rule)}  # type: ignore[call-overload]
+
+
+def rule_from_json(raw: Mapping[str, Any]) -> Rule:
+    """The rule that `rule_to_json` wrote."""
+    if raw.get("name") == Sums.name:
+        return Sums()
+    if raw.get("name") == Renyi.name:
+        return Renyi(float(raw["order"]))
+    raise SettingError(f"rule must be 'sums' or 'renyi', but got {raw.get('name')!r}")

@@ -1,0 +1,54 @@
+"""The guarantee a user asks for."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, get_args
+
+from hushtune.errors import SettingError
+from hushtune.privacy.accounting import Budget, Neighbours, Unit, check_budget
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """(epsilon, delta)-differential privacy of everything a run opens.
+
+    Args:
+        epsilon: the privacy budget, above 0.
+        delta: the chance of a larger loss, between 0 and 1.
+        unit: whose presence is hidden: a whole "client", or a single "record" of a client.
+        neighbours: which data sets must look alike. "replace-one": one unit's data becomes anything else.
+            "zero-out": one unit's contribution becomes nothing, while everybody knows who took part.
+            "add-remove": a record appears or disappears (record unit only: the roster of clients is public).
+    """
+
+    epsilon: float
+    delta: float = 1e-5
+    unit: Unit = "client"
+    neighbours: Neighbours = "replace-one"
+
+    def __post_init__(self) -> None:
+        check_budget(self.epsilon, self.delta)
+        check_terms(self.unit, self.neighbours)
+
+    @property
+    def budget(self) -> Budget:
+        """Epsilon and delta alone."""
+        return Budget(self.epsilon, self.delta)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def check_terms(unit: str, neighbours: str) -> None:
+    """Refuses a unit or a relation that means nothing here."""
+    if unit not in get_args(Unit):
+        raise SettingError(f"unit must be one of {list(get_args(Unit))}, but got '{unit}'")
+    if neighbours not in get_args(Neighbours):
+        raise SettingError(f"neighbours must be one of {list(get_args(Neighbours))}, but got '{neighbours}'")
+    if unit == "client" and neighbours == "add-remove":
+        raise SettingError(
+            "neighbours='add-remove' cannot hold for unit='client', because the roster of clients is public; "
+            "use 'zero-out' or 'replace-one'"
+        )

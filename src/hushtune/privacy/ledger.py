@@ -1,0 +1,351 @@
+"""The ledger: a durable record of privacy spent on one owner's data, and a filter that refuses to overspend.
+
+It stores events and replays them; it never stores an epsilon. Checking and reserving are one transaction that
+is on disk before anything leaves, and nothing is ever refunded: a crash can only over-count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import sqlite3
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hushtune.errors import BudgetError, LedgerError, SettingError
+from hushtune.files import create_once
+from hushtune.privacy.accounting import (
+    Budget,
+    Event,
+    Neighbours,
+    Renyi,
+    Rule,
+    Sums,
+    Unit,
+    best_order,
+    check_budget,
+    epsilon_of,
+    event_from_json,
+    event_to_json,
+    rdp_to_epsilon,
+    rule_from_json,
+)
+from hushtune.privacy.guarantee import check_terms
+
+_APPLICATION = 0x48555348  # "HUSH"
+_VERSION = 1
+_TABLES = """
+CREATE TABLE terms (id TEXT, unit TEXT, neighbours TEXT, rule TEXT, renyi_order REAL, made REAL);
+CREATE TABLE limits (seq INTEGER PRIMARY KEY, epsilon REAL, delta REAL, made REAL);
+CREATE TABLE charges (seq INTEGER PRIMARY KEY, run TEXT UNIQUE, what TEXT, neighbours TEXT, delta REAL,
+                      events TEXT, made REAL, link TEXT, opened INTEGER DEFAULT 0);
+"""
+_TOLERANCE = 1 + 1e-9  # sums of floats
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What one run costs: the events of everything it may open, fixed before it starts."""
+
+    run: str
+    what: str
+    events: tuple[Event, ...]
+    delta: float
+    unit: Unit
+    neighbours: Neighbours
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A charge as the ledger keeps it."""
+
+    charge: Charge
+    made: float
+    opened: bool
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a ledger fixes when it is made."""
+
+    id: str
+    unit: Unit
+    neighbours: Neighbours
+    rule: Rule
+    made: float
+
+
+class Ledger:
+    """One SQLite file. `Ledger.new` makes it; `Ledger(path)` refers to it, whether it is there yet or not."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def __repr__(self) -> str:
+        return f"Ledger({str(self.path)!r})"
+
+    @classmethod
+    def new(
+        cls,
+        path: str | os.PathLike[str],
+        epsilon: float,
+        delta: float,
+        unit: Unit = "client",
+        neighbours: Neighbours = "replace-one",
+        rule: str = "sums",
+    ) -> Ledger:
+        """Makes a ledger with a limit. Refused if the file exists.
+
+        Args:
+            path: where the file goes.
+            epsilon: the limit for everything ever charged.
+            delta: the limit's delta.
+            unit: "client" or "record".
+            neighbours: the relation all charges must be stated in.
+            rule: "sums" adds up each run's own tight epsilon; "renyi" adds up divergences of one order, chosen
+                now to suit the limit: worse for a single run, better from two on.
+        """
+        check_budget(epsilon, delta)
+        check_terms(unit, neighbours)
+        if rule not in ("sums", "renyi"):
+            raise SettingError(f"rule must be 'sums' or 'renyi', but got '{rule}'")
+        order = best_order(Budget(epsilon, delta)) if rule == "renyi" else None
+        terms = (uuid.uuid4().hex, unit, neighbours, rule, order, time.time())
+
+        def write(draft: Path) -> None:
+            with closing(sqlite3.connect(draft, isolation_level=None)) as db:
+                db.execute(f"PRAGMA application_id={_APPLICATION}")
+                db.execute(f"PRAGMA user_version={_VERSION}")
+                db.executescript(_TABLES)
+                db.execute("INSERT INTO terms VALUES (?,?,?,?,?,?)", terms)
+                db.execute("INSERT INTO limits VALUES (NULL,?,?,?)", (epsilon, delta, time.time()))
+                db.execute("PRAGMA journal_mode=WAL")
+
+        ledger = cls(path)
+        if not create_once(ledger.path, write):
+            raise LedgerError(f"{ledger.path} exists already; open it with Ledger(path)")
+        return ledger
+
+    @property
+    def exists(self) -> bool:
+        """Whether the file is there."""
+        return self.path.exists()
+
+    @contextmanager
+    def _open(self, write: bool = False) -> Iterator[sqlite3.Connection]:
+        if not self.exists:
+            raise LedgerError(f"{self.path} does not exist; make it with `hushtune ledger limit {self.path} ...`")
+        try:
+            with closing(sqlite3.connect(self.path, timeout=120, isolation_level=None)) as db:
+                if db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
+                    raise LedgerError(f"{self.path} must be a hushtune ledger, but it is another kind of file")
+                version = db.execute("PRAGMA user_version").fetchone()[0]
+                if version != _VERSION:
+                    raise LedgerError(f"{self.path} must have ledger version {_VERSION}, but got {version}")
+                db.execute("PRAGMA synchronous=FULL")
+                db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+                yield db
+                db.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            raise LedgerError(f"{self.path} cannot be used now: {error}") from None
+        except sqlite3.DatabaseError as error:
+            raise LedgerError(
+                f"{self.path} must be a hushtune ledger, but it is damaged or foreign: {error}"
+            ) from None
+
+    # ---- reading -------------------------------------------------------------------------------------
+
+    def terms(self) -> Terms:
+        """Unit, relation and rule."""
+        with self._open() as db:
+            return _terms(db)
+
+    def limit(self) -> Budget:
+        """The limit in force."""
+        with self._open() as db:
+            return _limit(db)
+
+    def entries(self) -> list[Entry]:
+        """All charges, oldest first. A damaged or altered entry is refused, never skipped."""
+        with self._open() as db:
+            return self._entries(db)
+
+    def spent(self) -> Budget:
+        """What all charges come to under the ledger's rule, computed from their events now."""
+        with self._open() as db:
+            return _total(_terms(db), [entry.charge for entry in self._entries(db)], _limit(db))
+
+    def left(self) -> Budget:
+        """The largest (epsilon, delta) one more run can have."""
+        with self._open() as db:
+            return _left(_terms(db), [entry.charge for entry in self._entries(db)], _limit(db))
+
+    def _entries(self, db: sqlite3.Connection) -> list[Entry]:
+        link, unit, entries = "", _terms(db).unit, []
+        rows = db.execute(
+            "SELECT run, what, neighbours, delta, events, made, link, opened FROM charges ORDER BY seq"
+        ).fetchall()
+        for *content, kept, opened in rows:
+            link = _link(link, content)
+            if link != kept:
+                raise LedgerError(f"{self.path} was altered at entry {len(entries) + 1}; restore it from a backup")
+            run, what, neighbours, delta, events, made = content
+            parsed = tuple(event_from_json(event) for event in json.loads(events))
+            entries.append(Entry(Charge(run, what, parsed, delta, unit, neighbours), made, bool(opened)))
+        return entries
+
+    # ---- writing -------------------------------------------------------------------------------------
+
+    def set_limit(self, epsilon: float, delta: float) -> None:
+        """A new limit from now on. The old one stays in the file's history."""
+        check_budget(epsilon, delta)
+        with self._open(write=True) as db:
+            db.execute("INSERT INTO limits VALUES (NULL,?,?,?)", (epsilon, delta, time.time()))
+
+    def ensure(self, epsilon: float, delta: float, unit: Unit, neighbours: Neighbours) -> bool:
+        """Makes the ledger if it is not there, its limit what the first run asks for. True if it was made."""
+        if self.exists:
+            return False
+        try:
+            Ledger.new(self.path, epsilon, delta, unit, neighbours)
+        except LedgerError:
+            if not self.exists:  # else another process made it a moment ago
+                raise
+            return False
+        return True
+
+    def check(self, charge: Charge) -> None:
+        """Raises what `reserve` would raise now, and records nothing."""
+        with self._open() as db:
+            self._admit(db, charge)
+
+    def _admit(self, db: sqlite3.Connection, charge: Charge) -> bool:
+        """False if this very charge is there already; BudgetError if it does not fit."""
+        terms, limit = _terms(db), _limit(db)
+        charges = [entry.charge for entry in self._entries(db)]
+        for known in charges:
+            if known.run == charge.run:
+                if known != charge:
+                    raise LedgerError(f"{self.path} has another charge for run {charge.run} already")
+                return False
+        total = _total(terms, [*charges, charge], limit)
+        if total.epsilon > limit.epsilon * _TOLERANCE or total.delta > limit.delta * _TOLERANCE:
+            raise BudgetError(self._refusal(terms, charges, total, limit))
+        return True
+
+    def reserve(self, charge: Charge) -> None:
+        """Checks and records in one transaction, or raises BudgetError and records nothing.
+
+        Reserving the same run again with the same content changes nothing.
+        """
+        epsilon_of(charge.events, charge.delta)  # slow the first time: not inside the transaction
+        with self._open(write=True) as db:
+            if not self._admit(db, charge):
+                return
+            content = [
+                charge.run,
+                charge.what,
+                charge.neighbours,
+                charge.delta,
+                json.dumps([event_to_json(event) for event in charge.events]),
+                time.time(),
+            ]
+            last = db.execute("SELECT link FROM charges ORDER BY seq DESC LIMIT 1").fetchone()
+            db.execute(
+                "INSERT INTO charges (run, what, neighbours, delta, events, made, link) VALUES (?,?,?,?,?,?,?)",
+                (*content, _link(last[0] if last else "", content)),
+            )
+
+    def mark_opened(self, run: str) -> None:
+        """Notes that what was reserved for a run has been opened. The cost was counted already."""
+        with self._open(write=True) as db:
+            db.execute("UPDATE charges SET opened=1 WHERE run=?", (run,))
+
+    def _refusal(self, terms: Terms, charges: list[Charge], total: Budget, limit: Budget) -> str:
+        left = _left(terms, charges, limit)
+        fits = (
+            f"a run with epsilon <= {left.epsilon:.4g}, delta <= {left.delta:.3g} would fit"
+            if left.epsilon > 0 and left.delta > 0
+            else "nothing fits any more"
+        )
+        return (
+            f"the ledger's limit is epsilon {limit.epsilon:g}, delta {limit.delta:g}, but this run would bring it "
+            f"to epsilon {total.epsilon:.4g}, delta {total.delta:.3g} (rule '{terms.rule.name}', "
+            f"{len(charges)} earlier runs); {fits}; to raise it: hushtune ledger limit {self.path} "
+            f"--epsilon {_up(max(total.epsilon, limit.epsilon))} --delta {_up(max(total.delta, limit.delta))}"
+        )
+
+
+def _up(value: float) -> str:
+    """Four digits, rounded up, so that the advice given is enough."""
+    if not math.isfinite(value):
+        return "inf"
+    digits = 3 - math.floor(math.log10(value))
+    return f"{math.ceil(value * 10**digits * (1 - 1e-9)) / 10**digits:g}"
+
+
+def _link(before: str, content: Sequence[object]) -> str:
+    return hashlib.sha256(json.dumps([before, *content]).encode()).hexdigest()
+
+
+def _terms(db: sqlite3.Connection) -> Terms:
+    rows = db.execute("SELECT id, unit, neighbours, rule, renyi_order, made FROM terms").fetchall()
+    if len(rows) != 1:
+        raise LedgerError("a ledger must have one line of terms, but it is damaged; restore it from a backup")
+    identity, unit, neighbours, rule, order, made = rows[0]
+    return Terms(identity, unit, neighbours, rule_from_json({"name": rule, "order": order}), made)
+
+
+def _limit(db: sqlite3.Connection) -> Budget:
+    row = db.execute("SELECT epsilon, delta FROM limits ORDER BY seq DESC LIMIT 1").fetchone()
+    if row is None:
+        raise LedgerError("a ledger must have a limit, but it is damaged; restore it from a backup")
+    return Budget(*row)
+
+
+def _total(terms: Terms, charges: Sequence[Charge], limit: Budget) -> Budget:
+    """All charges under the ledger's rule; those stated in another relation are converted, or refused."""
+    same = [charge for charge in charges if charge.neighbours == terms.neighbours]
+    for charge in charges:
+        if charge.unit != terms.unit:
+            raise LedgerError(f"the ledger counts per {terms.unit}, but the run counts per {charge.unit}")
+        if charge.neighbours != terms.neighbours and not _convertible(charge, terms):
+            raise LedgerError(
+                f"the ledger's neighbours are '{terms.neighbours}' (rule '{terms.rule.name}'), "
+                f"but the run's are '{charge.neighbours}', and there is no conversion"
+            )
+    total = terms.rule.spent([(charge.events, charge.delta) for charge in same], limit.delta)
+    others = [as_replace_one(charge) for charge in charges if charge.neighbours != terms.neighbours]
+    return Budget(
+        math.fsum([total.epsilon, *(b.epsilon for b in others)]),
+        math.fsum([total.delta, *(b.delta for b in others)]),
+    )
+
+
+def _convertible(charge: Charge, terms: Terms) -> bool:
+    return (
+        isinstance(terms.rule, Sums)
+        and terms.neighbours == "replace-one"
+        and charge.neighbours in ("add-remove", "zero-out")
+    )
+
+
+def as_replace_one(charge: Charge) -> Budget:
+    """A replacement is a removal and an addition: (2 eps, (1 + e^eps) delta) by group privacy for two steps."""
+    epsilon = epsilon_of(charge.events, charge.delta)
+    return Budget(2 * epsilon, (1 + math.exp(min(epsilon, 700))) * charge.delta)
+
+
+def _left(terms: Terms, charges: Sequence[Charge], limit: Budget) -> Budget:
+    spent = _total(terms, charges, limit)
+    if isinstance(terms.rule, Renyi):
+        alone = rdp_to_epsilon(0.0, terms.rule.order, limit.delta)
+        return Budget(max(0.0, limit.epsilon - (spent.epsilon - alone if charges else 0.0)), limit.delta)
+    return Budget(max(0.0, limit.epsilon - spent.epsilon), max(0.0, limit.delta - spent.delta))
+

@@ -1,0 +1,49 @@
+"""What a client accepts, whatever the server asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hushtune.errors import RefusedError, SettingError
+from hushtune.privacy.guarantee import Privacy
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A client's own rules. What they refuse does not depend on the client's data.
+
+    Args:
+        epsilon: the largest epsilon of one run; with it, a run without epsilon is refused. None: no such rule.
+        seals: accepted seals by name, e.g. ("masked",). None: all.
+        queries: accepted queries by name, e.g. ("top-votes",). None: all.
+        smallest_cohort: the fewest clients that must be in the roster.
+        opt_out: True refuses everything.
+    """
+
+    epsilon: float | None = None
+    seals: tuple[str, ...] | None = None
+    queries: tuple[str, ...] | None = None
+    smallest_cohort: int = 1
+    opt_out: bool = False
+
+    def __post_init__(self) -> None:
+        if self.epsilon is not None and not self.epsilon > 0:
+            raise SettingError(f"`epsilon > 0` must hold in a policy, but got epsilon={self.epsilon}")
+        if self.smallest_cohort < 1:
+            raise SettingError(f"`smallest_cohort >= 1` must hold, but got {self.smallest_cohort}")
+
+    def check(self, query: str, seal: str, clients: int, privacy: Privacy | None) -> None:
+        """Raises RefusedError, naming the rule, if this client does not take part."""
+        if self.opt_out:
+            raise RefusedError("policy: this client has opted out")
+        if self.seals is not None and seal not in self.seals:
+            raise RefusedError(f"policy: seal must be one of {list(self.seals)}, but got '{seal}'")
+        if self.queries is not None and query not in self.queries:
+            raise RefusedError(f"policy: query must be one of {list(self.queries)}, but got '{query}'")
+        if clients < self.smallest_cohort:
+            raise RefusedError(
+                f"policy: at least {self.smallest_cohort} clients must take part, but got {clients}"
+            )
+        if self.epsilon is not None and (privacy is None or privacy.epsilon > self.epsilon):
+            got = "no epsilon at all" if privacy is None else f"epsilon={privacy.epsilon:g}"
+            raise RefusedError(f"policy: `epsilon <= {self.epsilon:g}` must hold, but got {got}")

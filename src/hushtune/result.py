@@ -1,0 +1,201 @@
+"""What a run gives back: the chosen config, everything opened, who learned what, what it cost."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hushtune.client import Id
+from hushtune.errors import SettingError
+from hushtune.files import replace
+from hushtune.privacy.accounting import Budget, Event, event_from_json, event_to_json
+from hushtune.privacy.guarantee import Privacy
+from hushtune.space import Candidates, Config
+
+if TYPE_CHECKING:
+    import optuna
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Disclosure:
+    """One value that became visible to somebody.
+
+    Args:
+        to: who saw it.
+        what: its meaning.
+        shape: its shape.
+        mechanism: which protection it had.
+        epsilon: what seeing it costs, alone, at the run's delta; None if no guarantee covers it.
+    """
+
+    to: str
+    what: str
+    shape: tuple[int, ...]
+    mechanism: str
+    epsilon: float | None
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The sum opened by one step: integers per block, and the variance of the noise in each entry."""
+
+    query: str
+    blocks: dict[str, list[int]]
+    noise_variance: float
+    answered: int
+
+
+@dataclass(frozen=True)
+class LedgerNote:
+    """The coordinator's ledger after the run."""
+
+    new: bool
+    rule: str
+    runs: int
+    limit: Budget
+    spent: Budget
+    left: Budget
+
+
+@dataclass
+class Result:
+    """Everything a run says. `config` is what to train with; `statement` says what the run revealed."""
+
+    config: Config
+    method: dict[str, Any]
+    seal: dict[str, Any]
+    privacy: Privacy | None
+    plan: tuple[Event, ...]
+    spent: Budget
+    rule: dict[str, Any]
+    noise: dict[str, float]
+    disclosures: list[Disclosure]
+    asked: int
+    dropped: dict[Id, str]
+    opened: list[Opened]
+    candidates: Candidates
+    seconds: dict[str, float]
+    run: str
+    ledger: LedgerNote | None
+    simulation: dict[str, Any] | None
+    hushtune: str = ""
+    index: int = field(default=0)
+
+    @property
+    def answered(self) -> int:
+        """The fewest answers any opened sum had."""
+        return min((opened.answered for opened in self.opened), default=0)
+
+    @property
+    def statement(self) -> str:
+        """In plain words: who learned what, at which (epsilon, delta), and what is not covered."""
+        from hushtune.statement import statement
+
+        return statement(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of result.json. The schema is stable: fields are added, never changed in meaning."""
+        return {
+            "schema": SCHEMA,
+            "hushtune": self.hushtune,
+            "run": self.run,
+            "config": self.config,
+            "index": self.index,
+            "method": self.method,
+            "seal": self.seal,
+            "privacy": self.privacy.to_json() if self.privacy else None,
+            "spent": asdict(self.spent) if self.privacy else None,
+            "rule": self.rule,
+            "noise": self.noise,
+            "plan": [event_to_json(event) for event in self.plan],
+            "disclosures": [asdict(disclosure) for disclosure in self.disclosures],
+            "clients": {
+                "asked": self.asked,
+                "answered": self.answered,
+                "dropped": [{"client": id_, "reason": why} for id_, why in self.dropped.items()],
+            },
+            "opened": [asdict(opened) for opened in self.opened],
+            "candidates": json.loads(self.candidates.to_json()),
+            "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
+            "ledger": asdict(self.ledger) if self.ledger else None,
+            "simulation": self.simulation,
+            "statement": self.statement,
+        }
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Writes result.json into the folder, which must not hold another run's result."""
+        path = Path(folder) / "result.json"
+        if path.exists() and json.loads(path.read_text(encoding="utf-8")).get("run") != self.run:
+            raise SettingError(f"{path} holds another run's result; save into a new folder")
+        replace(path, json.dumps(self.to_json(), indent=2, allow_nan=False) + "\n")
+        return path
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Result:
+        """The result saved in a folder."""
+        path = Path(folder) / "result.json"
+        try:
+            raw = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise SettingError(f"{path} does not exist; give a folder that `hushtune run` wrote") from None
+        except ValueError as error:
+            raise SettingError(f"{path} must be JSON, but got: {error}") from None
+        if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
+            got = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
+            raise SettingError(f"{path} must have schema {SCHEMA}, but got {got!r}")
+        try:
+            return cls._from_json(raw)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise SettingError(f"{path} has a missing or wrong field: {error}") from None
+
+    @classmethod
+    def _from_json(cls, raw: dict[str, Any]) -> Result:
+        note = raw["ledger"]
+        if note is not None:
+            budgets = {name: Budget(**note[name]) for name in ("limit", "spent", "left")}
+            note = LedgerNote(note["new"], note["rule"], note["runs"], **budgets)
+        return cls(
+            config=raw["config"],
+            method=raw["method"],
+            seal=raw["seal"],
+            privacy=Privacy(**raw["privacy"]) if raw["privacy"] else None,
+            plan=tuple(event_from_json(event) for event in raw["plan"]),
+            spent=Budget(**raw["spent"]) if raw["spent"] else Budget(0.0, 0.0),
+            rule=raw["rule"],
+            noise=raw["noise"],
+            disclosures=[Disclosure(**{**d, "shape": tuple(d["shape"])}) for d in raw["disclosures"]],
+            asked=raw["clients"]["asked"],
+            dropped={entry["client"]: entry["reason"] for entry in raw["clients"]["dropped"]},
+            opened=[Opened(**opened) for opened in raw["opened"]],
+            candidates=Candidates.from_json(json.dumps(raw["candidates"])),
+            seconds=raw["seconds"],
+            run=raw["run"],
+            ledger=note,
+            simulation=raw["simulation"],
+            hushtune=raw["hushtune"],
+            index=raw["index"],
+        )
+
+    def to_optuna(self) -> optuna.Study:
+        """An in-memory Optuna study: one finished trial per candidate, its value what the run opened for it.
+
+        Everything in it was opened already, so it reveals nothing new.
+        """
+        import optuna
+
+        study = optuna.create_study(direction="maximize", study_name=f"hushtune-{self.run[:8]}")
+        (values,) = self.opened[-1].blocks.values()
+        for at, (config, value) in enumerate(zip(self.candidates, values, strict=True)):
+            trial = optuna.trial.create_trial(
+                params=config,
+                distributions=self.candidates.space.knobs,
+                value=float(value),
+                user_attrs={"chosen": at == self.index},
+            )
+            study.add_trial(trial)
+        return study

@@ -1,0 +1,294 @@
+"""One run: asks for private sums, keeps the books, and lets a method decide from what was opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from hushtune._version import __version__
+from hushtune.client import Id
+from hushtune.errors import AbortedError, HushtuneError, SettingError
+from hushtune.federation.base import Dropped, Federation
+from hushtune.privacy.accounting import (
+    Budget,
+    Event,
+    Rule,
+    Sums,
+    epsilon_of,
+    rule_to_json,
+    smallest_scale,
+)
+from hushtune.privacy.guarantee import Privacy
+from hushtune.privacy.ledger import Charge, Ledger
+from hushtune.privacy.noise import Noise
+from hushtune.privacy.release import Request
+from hushtune.privacy.skellam import IntArray
+from hushtune.progress import Progress
+from hushtune.query import Bound, Query
+from hushtune.result import Disclosure, LedgerNote, Opened, Result
+from hushtune.runfolder import RunFolder
+from hushtune.seals.base import Seal
+from hushtune.space import Candidates, Config
+
+
+class Openings(Protocol):
+    """What a method sees of a run: public facts, and sums. It never sees a client, a seal or a ledger."""
+
+    @property
+    def candidates(self) -> Candidates:
+        """The public candidates."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """The public seed with which clients score candidates."""
+        ...
+
+    def sum(self, query: Query) -> Mapping[str, IntArray]:
+        """Opens the sum of all clients' answers, noisy if epsilon is set; one array per block of the query."""
+        ...
+
+    def noise_variance(self) -> float:
+        """Variance of the noise in each entry of the last opened sum (0 without epsilon). Public."""
+        ...
+
+    def answered(self) -> int:
+        """How many clients' answers are in the last opened sum. Public."""
+        ...
+
+
+class Method(Protocol):
+    """Which sums are asked for, and how the server decides. A frozen dataclass."""
+
+    name: ClassVar[str]
+
+    def bounds(self, candidates: Candidates) -> tuple[Bound, ...]:
+        """The bounds of all sums the method will open, in order, so that noise is calibrated beforehand."""
+        ...
+
+    def run(self, run: Openings) -> Config:
+        """Straight-line code, the way the paper states it."""
+        ...
+
+    def variants(self) -> Mapping[str, Method]:
+        """Methods that open the same sums and decide otherwise, by name; for comparisons, at no cost."""
+        ...
+
+
+@lru_cache(maxsize=64)
+def calibrate(bounds: tuple[Bound, ...], privacy: Privacy, rule: Rule) -> Noise:
+    """The least noise with which opening all the bounded sums stays within epsilon, under a ledger's rule."""
+
+    def cost(scale: float) -> float:
+        events = plan_of(bounds, privacy, Noise(scale))
+        return rule.spent([(events, privacy.delta)], privacy.delta).epsilon
+
+    if cost(0.0) == 0:  # nobody can change anything: every ballot is the same
+        return Noise(0.0)
+    return Noise(smallest_scale(cost, privacy.epsilon, start=10 / privacy.epsilon))
+
+
+def plan_of(bounds: Sequence[Bound], privacy: Privacy, noise: Noise) -> tuple[Event, ...]:
+    """One event per opening."""
+    return tuple(bound.event(noise, privacy.neighbours) for bound in bounds)
+
+
+class Run:
+    """The server's side of one run. Reserves before it asks, and opens nothing that the plan did not announce."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        candidates: Candidates,
+        seed: int,
+        federation: Federation,
+        seal: Seal,
+        privacy: Privacy | None,
+        bounds: tuple[Bound, ...],
+        ledger: Ledger | None,
+        progress: Progress,
+    ) -> None:
+        self.id = folder.run
+        self.candidates = candidates
+        self.seed = seed
+        self.opened: list[Opened] = []
+        self.disclosures: list[Disclosure] = []
+        self.dropped: dict[Id, str] = {}
+        self._federation = federation
+        self._seal = seal
+        self._privacy = privacy
+        self._bounds = bounds
+        self._ledger = ledger
+        self._folder = folder
+        self._progress = progress
+        self.rule: Rule = ledger.terms().rule if ledger is not None and ledger.exists else Sums()
+        self.noise = calibrate(bounds, privacy, self.rule) if privacy else Noise(0.0)
+        self.plan = plan_of(bounds, privacy, self.noise) if privacy else ()
+        self._ledger_is_new = False
+
+        self._honest = seal.honest(len(federation.roster))  # refuses shares that leave nobody honest
+
+    def charge(self) -> Charge | None:
+        """What the whole run costs; None without epsilon."""
+        if self._privacy is None:
+            return None
+        p = self._privacy
+        return Charge(self.id, "run", self.plan, p.delta, p.unit, p.neighbours)
+
+    def check_budget(self) -> None:
+        """Refuses a run that would overspend, before anybody spends time on scoring."""
+        charge = self.charge()
+        if self._ledger is not None and self._ledger.exists and charge is not None:
+            self._ledger.check(charge)
+
+    def _reserve(self) -> None:
+        charge = self.charge()
+        if self._ledger is None or charge is None or self._privacy is None:
+            return
+        p = self._privacy
+        self._ledger_is_new |= self._ledger.ensure(p.epsilon, p.delta, p.unit, p.neighbours)
+        self._ledger.reserve(charge)
+
+    def sum(self, query: Query) -> Mapping[str, IntArray]:
+        """Opens the sum of all clients' answers."""
+        step = len(self.opened)
+        if step >= len(self._bounds) or query.bound != self._bounds[step]:
+            raise HushtuneError(f"a method asked for a sum (step {step}) that its `bounds` did not announce")
+        kept = self._folder.opening(step)
+        opened, dropped = kept if kept is not None else self._open(query, step)
+        if kept is None:
+            self._folder.keep(opened, dropped)
+        self.opened.append(opened)
+        self.dropped.update(dropped)
+        self._disclose(query, opened)
+        return {name: np.array(values, dtype=np.int64) for name, values in opened.blocks.items()}
+
+    def _open(self, query: Query, step: int) -> tuple[Opened, dict[Id, str]]:
+        roster = self._federation.roster
+        request = Request(
+            self.id, step, roster.digest(), query, self._seal, self.noise, self._privacy, self.plan
+        )
+        self._reserve()
+        message = request.to_bytes()
+        answers = self._federation.exchange(dict.fromkeys(roster.ids, message), self._progress)
+        dropped = {id_: a.reason for id_, a in answers.items() if isinstance(a, Dropped)}
+        replies = {id_: a for id_, a in answers.items() if not isinstance(a, Dropped)}
+        total, rejected = self._seal.open(replies, query.bound.length)
+        dropped |= rejected
+        answered, needed = len(roster) - len(dropped), self._seal.needed(len(roster))
+        if answered < needed:
+            raise AbortedError(
+                f"{needed} of {len(roster)} clients must answer (dropouts={self._seal.dropouts:g}), "
+                f"but got {answered}; nothing was opened; {_some(dropped)}"
+            )
+        if self._ledger is not None and self._privacy is not None:
+            self._ledger.mark_opened(self.id)
+        ends = np.cumsum(list(query.blocks.values()))
+        parts = np.split(total, ends[:-1])
+        blocks = {name: part.tolist() for name, part in zip(query.blocks, parts, strict=True)}
+        variance = float(self.noise.share_variance(self._honest) * answered)
+        return Opened(query.name, blocks, variance, answered), dropped
+
+    def _disclose(self, query: Query, opened: Opened) -> None:
+        length, meaning = query.bound.length, query.meaning
+        if self._seal.name == "clear":
+            share = float(self.noise.share_variance(self._honest)) ** 0.5
+            noise = f"only its own noise share of standard deviation {share:.3g}" if share else "exact"
+            each = Disclosure(
+                "server",
+                f"each client's own {meaning}",
+                (opened.answered, length),
+                f"seal 'clear': {noise}",
+                None,
+            )
+            self.disclosures.append(each)
+        if self._privacy is None:
+            mechanism, cost = "exact sum", None
+        else:
+            event = query.bound.event(self.noise, self._privacy.neighbours)
+            mechanism = f"sum with Skellam noise of standard deviation {opened.noise_variance**0.5:.4g}"
+            cost = epsilon_of((event,), self._privacy.delta)
+        readers = "server and every reader of the result"
+        self.disclosures.append(Disclosure(readers, f"summed {meaning}", (length,), mechanism, cost))
+
+    def noise_variance(self) -> float:
+        """Variance of the noise in each entry of the last opened sum."""
+        return self.opened[-1].noise_variance
+
+    def answered(self) -> int:
+        """How many answers are in the last opened sum."""
+        return self.opened[-1].answered
+
+    def result(self, config: Config, method: dict[str, Any], seconds: dict[str, float]) -> Result:
+        """The run's outcome, with its books closed."""
+        spent = Budget(0.0, 0.0)
+        if self._privacy is not None:
+            spent = self.rule.spent([(self.plan, self._privacy.delta)], self._privacy.delta)
+        choice = Disclosure("every reader of the result", "the chosen config", (1,), "computed from the above", 0.0)
+        return Result(
+            config=config,
+            index=self.candidates.configs.index(config),
+            method=method,
+            seal=self._seal.to_json(),
+            privacy=self._privacy,
+            plan=self.plan,
+            spent=spent,
+            rule=rule_to_json(self.rule),
+            noise={"scale": self.noise.scale, "honest": self._honest},
+            disclosures=[*self.disclosures, choice],
+            asked=len(self._federation.roster),
+            dropped=self.dropped,
+            opened=self.opened,
+            candidates=self.candidates,
+            seconds=seconds,
+            run=self.id,
+            ledger=self._note(),
+            simulation=None,
+            hushtune=__version__,
+        )
+
+    def _note(self) -> LedgerNote | None:
+        if self._ledger is None:
+            return None
+        return LedgerNote(
+            self._ledger_is_new,
+            self.rule.name,
+            len(self._ledger.entries()),
+            self._ledger.limit(),
+            self._ledger.spent(),
+            self._ledger.left(),
+        )
+
+
+def _some(dropped: Mapping[Id, str], most: int = 3) -> str:
+    shown = "; ".join(f"{id_}: {reason}" for id_, reason in list(dropped.items())[:most])
+    return shown + (f"; and {len(dropped) - most} more" if len(dropped) > most else "")
+
+
+class Replay:
+    """Lets a method decide again from the openings a result recorded. Asks nobody."""
+
+    def __init__(self, candidates: Candidates, opened: Sequence[Opened]) -> None:
+        self.candidates = candidates
+        self.seed = 0  # nothing is scored here
+        self._opened = list(opened)
+        self._step = 0
+
+    def sum(self, query: Query) -> Mapping[str, IntArray]:
+        """The recorded sum of the next step."""
+        if self._step >= len(self._opened) or self._opened[self._step].query != query.name:
+            raise SettingError("the result does not hold the openings that its method asks for")
+        self._step += 1
+        blocks: dict[str, Any] = self._opened[self._step - 1].blocks
+        return {name: np.array(values, dtype=np.int64) for name, values in blocks.items()}
+
+    def noise_variance(self) -> float:
+        """As recorded."""
+        return self._opened[self._step - 1].noise_variance
+
+    def answered(self) -> int:
+        """As recorded."""
+        return self._opened[self._step - 1].answered

@@ -1,0 +1,67 @@
+"""What a run writes down as it goes, so that the same command takes it up again after an interruption."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from hushtune.client import Id
+from hushtune.errors import SettingError
+from hushtune.files import replace
+from hushtune.result import Opened
+
+
+class RunFolder:
+    """run.json in a run's folder: the run's id, its settings and what it has opened. Without a folder: nothing.
+
+    Because the id stays the same, ledgers are not charged twice and clients send the same bytes again.
+    """
+
+    def __init__(self, folder: Path | None, settings: str) -> None:
+        self._path = folder / "run.json" if folder is not None else None
+        self._state: dict[str, Any] = {"run": uuid.uuid4().hex, "settings": settings, "opened": []}
+        if self._path is None:
+            return
+        if (self._path.parent / "result.json").exists():
+            raise SettingError(f"{self._path.parent} holds a finished run; choose another folder, or remove it")
+        if self._path.exists():
+            self._state = self._resume(settings)
+        else:
+            self._write()
+
+    def _resume(self, settings: str) -> dict[str, Any]:
+        assert self._path is not None
+        try:
+            state: dict[str, Any] = json.loads(self._path.read_text(encoding="utf-8"))
+            same = state["settings"] == settings
+        except (ValueError, KeyError, TypeError):
+            raise SettingError(f"{self._path} must be written by hushtune, but it is damaged; remove it") from None
+        if not same:
+            raise SettingError(
+                f"{self._path.parent} holds an unfinished run with other settings; choose another folder"
+            )
+        return state
+
+    @property
+    def run(self) -> str:
+        """The run's id."""
+        return str(self._state["run"])
+
+    def opening(self, step: int) -> tuple[Opened, dict[Id, str]] | None:
+        """What was opened in this step before the interruption."""
+        if step >= len(self._state["opened"]):
+            return None
+        kept = self._state["opened"][step]
+        return Opened(**kept["opened"]), dict(kept["dropped"])
+
+    def keep(self, opened: Opened, dropped: dict[Id, str]) -> None:
+        """Writes down what was opened."""
+        self._state["opened"].append({"opened": asdict(opened), "dropped": dropped})
+        self._write()
+
+    def _write(self) -> None:
+        if self._path is not None:
+            replace(self._path, json.dumps(self._state, indent=2) + "\n")

@@ -1,0 +1,24 @@
+"""Seals: how single contributions stay hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hushtune.errors import SettingError
+from hushtune.seals.base import Seal
+from hushtune.seals.clear import Clear
+
+SEALS: dict[str, type[Seal]] = {Clear.name: Clear}
+
+
+def seal_from_json(raw: Mapping[str, Any]) -> Seal:
+    """The seal that `Seal.to_json` wrote."""
+    values = dict(raw)
+    kind = SEALS.get(str(values.pop("name", None)))
+    if kind is None:
+        raise SettingError(f"seal must be one of {sorted(SEALS)}, but got {raw.get('name')!r}")
+    try:
+        return kind(**values)
+    except TypeError:
+        raise SettingError(f"seal '{kind.name}' got unknown fields: {sorted(values)}") from None

@@ -1,0 +1,99 @@
+"""Search: what fills the clients' trials before they are asked anything."""
+
+from __future__ import annotations
+
+import os
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hushtune.client import Party
+from hushtune.errors import SettingError
+from hushtune.objective import Objective, checked_losses
+from hushtune.space import Config, FloatArray
+
+Advance = Callable[[int], None]
+_TASKS_PER_JOB = 4
+
+
+@dataclass(frozen=True)
+class Search:
+    """Scores every candidate on every client.
+
+    Args:
+        seed: given to the objective (initial weights, splits). It is public and has nothing to do with noise.
+    """
+
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < 2**31:
+            raise SettingError(f"`0 <= seed < 2**31` must hold, but got seed={self.seed}")
+
+    def fill(self, parties: Sequence[Party], configs: Sequence[Config], jobs: int, advance: Advance) -> None:
+        """Scores what is missing, in parallel over clients and configs; keeps each part as it arrives.
+
+        `advance` is called with the number of configs that are done. A client whose objective fails keeps the
+        reason to itself (`Party.failure`, and its own log).
+        """
+        tasks = []
+        for party in parties:
+            party.failure = None
+            todo = party.missing(configs, self.seed)
+            advance(len(configs) - len(todo))
+            size = _chunk(len(todo), len(parties), jobs)
+            tasks += [(party, todo[at : at + size]) for at in range(0, len(todo), size)]
+        for party, todo, outcome in self._score(tasks, jobs):
+            if isinstance(outcome, str):
+                if party.failure is None:
+                    party.log(f"objective failed: {outcome}")
+                party.failure = outcome.strip().splitlines()[-1]
+            else:
+                party.keep(todo, self.seed, outcome)
+            advance(len(todo))
+
+    def _score(
+        self, tasks: list[tuple[Party, list[Config]]], jobs: int
+    ) -> Iterator[tuple[Party, list[Config], FloatArray | str]]:
+        if jobs == 1 or len(tasks) < 2:
+            for party, todo in tasks:
+                yield party, todo, _attempt(party.client.objective, todo, party.client.data, self.seed)
+            return
+        from joblib import Parallel, delayed
+
+        work = (
+            delayed(_numbered)(at, party.client.objective, todo, party.client.data, self.seed)
+            for at, (party, todo) in enumerate(tasks)
+        )
+        for at, outcome in Parallel(n_jobs=jobs, return_as="generator_unordered")(work):
+            yield *tasks[at], outcome
+
+
+def default_jobs() -> int:
+    """As many processes as this process may use cores."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _chunk(todo: int, parties: int, jobs: int) -> int:
+    """Whole clients when there are many; parts of a client when there are few."""
+    pieces = max(1, -(-_TASKS_PER_JOB * jobs // parties))
+    return max(1, -(-todo // pieces))
+
+
+def _numbered(at: int, *task: Any) -> tuple[int, FloatArray | str]:
+    return at, _attempt(*task)
+
+
+def _attempt(
+    objective: Objective | None, configs: Sequence[Config], data: Any, seed: int
+) -> FloatArray | str:
+    """Losses, or the text of what went wrong."""
+    assert objective is not None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a warning may quote data
+            return checked_losses(objective, configs, data, seed)
+    except Exception:
+        return traceback.format_exc()

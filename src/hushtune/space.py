@@ -1,0 +1,302 @@
+"""What can be tuned: a Space of knobs, a Config (one point), and Candidates (a public, ordered list).
+
+The knobs are Optuna's distributions under shorter names, so an Optuna user's search space is a Space already.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+    distribution_to_json,
+    json_to_distribution,
+)
+
+from hushtune.errors import SettingError
+
+Value = None | bool | int | float | str
+Config = dict[str, Any]
+FloatArray = NDArray[np.float64]
+
+Float = FloatDistribution
+Int = IntDistribution
+Choice = CategoricalDistribution
+Numeric = FloatDistribution | IntDistribution
+
+
+def config_key(config: Mapping[str, Value]) -> str:
+    """One canonical text per config: equal configs have equal keys, whatever the order of their knobs."""
+    return json.dumps(dict(config), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+class Space:
+    """Named knobs, in order. Values of a float or int knob map to [0, 1], on a log scale if the knob says so.
+
+    >>> space = Space(lr=Float(1e-4, 1.0, log=True), momentum=Choice([0.0, 0.9]))
+    >>> len(space.grid(lr=10))
+    20
+    """
+
+    def __init__(self, **knobs: BaseDistribution) -> None:
+        if not knobs:
+            raise SettingError("a space needs at least one knob, but got none")
+        for name, knob in knobs.items():
+            if not isinstance(knob, FloatDistribution | IntDistribution | CategoricalDistribution):
+                raise SettingError(
+                    f"knob '{name}' must be Float, Int or Choice (or an Optuna distribution), "
+                    f"but got {type(knob).__name__}"
+                )
+        self.knobs: dict[str, BaseDistribution] = dict(knobs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Space) and self.knobs == other.knobs
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+    def __repr__(self) -> str:
+        return f"Space({', '.join(f'{name}={knob}' for name, knob in self.knobs.items())})"
+
+    def to_json(self) -> str:
+        """The space as JSON text; `from_json` gives an equal space back."""
+        return json.dumps({name: json.loads(distribution_to_json(knob)) for name, knob in self.knobs.items()})
+
+    @classmethod
+    def from_json(cls, text: str) -> Space:
+        """The space that `to_json` wrote."""
+        try:
+            return cls(**{name: json_to_distribution(json.dumps(k)) for name, k in json.loads(text).items()})
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            raise SettingError(f"a space must be JSON written by Space.to_json, but got: {error}") from None
+
+    # ---- the unit cube -------------------------------------------------------------------------------
+
+    @cached_property
+    def columns(self) -> dict[str, slice]:
+        """Which columns of `encode` belong to which knob: one per number, one per choice."""
+        widths = [len(k.choices) if isinstance(k, Choice) else 1 for k in self.knobs.values()]
+        ends = list(itertools.accumulate(widths))
+        return {n: slice(e - w, e) for n, w, e in zip(self.knobs, widths, ends, strict=True)}
+
+    @property
+    def width(self) -> int:
+        """The number of columns of `encode`."""
+        return max(columns.stop for columns in self.columns.values())
+
+    def encode(self, configs: Sequence[Mapping[str, Value]]) -> FloatArray:
+        """Configs as rows in the unit cube, shape (configs, width).
+
+        A number outside its knob's range goes to the nearest end; a choice the knob does not have is all zeros.
+        """
+        rows = np.zeros((len(configs), self.width))
+        for name, knob in self.knobs.items():
+            columns = self.columns[name]
+            for row, config in zip(rows, configs, strict=True):
+                row[columns] = _to_unit(knob, config[name])
+        return rows
+
+    def decode(self, rows: FloatArray) -> list[Config]:
+        """The configs at the given rows of the unit cube, shape (configs, width)."""
+        return [
+            {name: _from_unit(knob, row[self.columns[name]]) for name, knob in self.knobs.items()}
+            for row in np.atleast_2d(rows)
+        ]
+
+    # ---- public candidate lists ----------------------------------------------------------------------
+
+    def grid(self, **points: int | Sequence[Value]) -> Candidates:
+        """Every combination, the last knob fastest.
+
+        Args:
+            points: for a knob, how many evenly spaced values (on its own scale), or the values themselves.
+                A Choice, or a knob with a step, takes all its values when it is not named.
+        """
+        _no_unknown(points, self.knobs, "grid")
+        axes = [_axis(name, knob, points.get(name)) for name, knob in self.knobs.items()]
+        return self.candidates(dict(zip(self.knobs, v, strict=True)) for v in itertools.product(*axes))
+
+    def sample(self, count: int, seed: int = 0) -> Candidates:
+        """`count` distinct quasi-random points (scrambled Sobol; fewer if the space has fewer).
+
+        The seed is public: candidates are chosen before anybody looks at data.
+        """
+        from scipy.stats import qmc
+
+        if count < 1:
+            raise SettingError(f"`count >= 1` must hold, but got count={count}")
+        found: dict[str, Config] = {}
+        sobol = qmc.Sobol(len(self.knobs), scramble=True, rng=seed)
+        for _ in range(8):  # a discrete space repeats itself: draw again, a few times at the most
+            for u in sobol.random(1 << max(3, math.ceil(math.log2(count)))):
+                config = self._from_uniform(u)
+                found.setdefault(config_key(config), config)
+            if len(found) >= count:
+                break
+        return self.candidates(itertools.islice(found.values(), count))
+
+    def candidates(self, configs: Iterable[Mapping[str, Value]]) -> Candidates:
+        """An explicit list. Values may lie outside a knob's range (a library's default often does)."""
+        return Candidates(self, tuple(dict(config) for config in configs))
+
+    def _from_uniform(self, u: FloatArray) -> Config:
+        config: Config = {}
+        for (name, knob), x in zip(self.knobs.items(), u, strict=True):
+            if isinstance(knob, Choice):
+                config[name] = knob.choices[min(int(x * len(knob.choices)), len(knob.choices) - 1)]
+            else:
+                config[name] = _from_unit(knob, np.array([x]))
+        return config
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """A finite, ordered, public list of configs of one space.
+
+    Fixed before a run and known to every party, so choosing one of them reveals nothing about the others'
+    data beyond what the run opens.
+    """
+
+    space: Space
+    configs: tuple[Config, ...]
+
+    def __post_init__(self) -> None:
+        if not self.configs:
+            raise SettingError("candidates must hold at least one config, but got an empty list")
+        knobs = set(self.space.knobs)
+        for index, config in enumerate(self.configs):
+            if set(config) != knobs:
+                raise SettingError(
+                    f"candidate {index} must have exactly the knobs {sorted(knobs)}, but got {sorted(config)}"
+                )
+            for name, knob in self.space.knobs.items():
+                _check_value(index, name, knob, config[name])
+        if len({config_key(config) for config in self.configs}) < len(self.configs):
+            raise SettingError("candidates must differ from each other, but got the same config twice")
+
+    def __len__(self) -> int:
+        return len(self.configs)
+
+    def __getitem__(self, index: int) -> Config:
+        return dict(self.configs[index])
+
+    def __iter__(self) -> Iterator[Config]:
+        return (dict(config) for config in self.configs)
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+    @cached_property
+    def encoded(self) -> FloatArray:
+        """The candidates in the unit cube, shape (candidates, width)."""
+        return self.space.encode(self.configs)
+
+    @cached_property
+    def _json(self) -> str:
+        return json.dumps({"space": json.loads(self.space.to_json()), "configs": self.configs}, allow_nan=False)
+
+    def to_json(self) -> str:
+        """The candidates and their space as JSON text."""
+        return self._json
+
+    @classmethod
+    def from_json(cls, text: str) -> Candidates:
+        """The candidates that `to_json` wrote."""
+        try:
+            raw = json.loads(text)
+            return cls(Space.from_json(json.dumps(raw["space"])), tuple(raw["configs"]))
+        except (ValueError, TypeError, KeyError) as error:
+            if isinstance(error, SettingError):
+                raise
+            raise SettingError(
+                f"candidates must be JSON written by Candidates.to_json, but got: {error}"
+            ) from None
+
+
+# ---- one knob ----------------------------------------------------------------------------------------
+
+
+def _no_unknown(given: Iterable[str], known: Iterable[str], what: str) -> None:
+    for name in given:
+        if name not in known:
+            raise SettingError(f"{what} got '{name}', which is not a knob; knobs are {sorted(known)}")
+
+
+def _check_value(index: int, name: str, knob: BaseDistribution, value: Any) -> None:
+    if isinstance(knob, Choice):
+        fits = isinstance(value, Value)
+    elif isinstance(knob, Int):
+        fits = isinstance(value, int) and not isinstance(value, bool)
+    else:
+        fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not fits:
+        raise SettingError(
+            f"candidate {index}: '{name}' must suit {type(knob).__name__}, but got {value!r} "
+            f"({type(value).__name__})"
+        )
+
+
+def _ends(knob: Numeric) -> tuple[float, float]:
+    low, high = float(knob.low), float(knob.high)
+    return (math.log(low), math.log(high)) if knob.log else (low, high)
+
+
+def _to_unit(knob: BaseDistribution, value: Any) -> Any:
+    if isinstance(knob, Choice):
+        return [float(choice == value and type(choice) is type(value)) for choice in knob.choices]
+    assert isinstance(knob, Numeric)
+    low, high = _ends(knob)
+    if high == low:
+        return 0.0
+    if knob.log:
+        value = math.log(value) if value > 0 else -math.inf
+    return min(1.0, max(0.0, (value - low) / (high - low)))
+
+
+def _from_unit(knob: BaseDistribution, unit: FloatArray) -> Any:
+    if isinstance(knob, Choice):
+        return knob.choices[int(np.argmax(unit))]
+    assert isinstance(knob, Numeric)
+    u = min(1.0, max(0.0, float(unit[0])))
+    low, high = _ends(knob)
+    if isinstance(knob, Int) and not knob.log:
+        count = (knob.high - knob.low) // knob.step + 1
+        return knob.low + knob.step * min(int(u * count), count - 1)
+    value = low + u * (high - low)
+    value = math.exp(value) if knob.log else value
+    if isinstance(knob, Int):
+        return int(min(knob.high, max(knob.low, round(value))))
+    if knob.step is not None:
+        value = knob.low + knob.step * round((value - knob.low) / knob.step)
+    return float(min(knob.high, max(knob.low, value)))
+
+
+def _axis(name: str, knob: BaseDistribution, points: int | Sequence[Value] | None) -> list[Any]:
+    if points is None:
+        if isinstance(knob, Choice):
+            return list(knob.choices)
+        assert isinstance(knob, Numeric)
+        if knob.step is None or (isinstance(knob, Int) and knob.log) or knob.high == knob.low:
+            if knob.high == knob.low:
+                return [knob.low]
+            raise SettingError(f"grid needs the number of points for knob '{name}': grid({name}=10)")
+        points = round((knob.high - knob.low) / knob.step) + 1
+    if isinstance(points, str | bytes) or not isinstance(points, int):
+        return list(points)
+    if isinstance(knob, Choice):
+        raise SettingError(f"grid({name}=...) of a Choice takes a list of its choices, but got {points}")
+    if points < 1:
+        raise SettingError(f"grid needs `{name} >= 1` points, but got {points}")
+    units = np.linspace(0, 1, points) if points > 1 else np.array([0.5])
+    return list(dict.fromkeys(_from_unit(knob, np.array([u])) for u in units))

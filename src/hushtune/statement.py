@@ -1,0 +1,95 @@
+"""The privacy statement: what a run revealed, in plain words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hushtune.result import Result
+
+_NEIGHBOURS = {
+    "replace-one": "one {unit}'s data replaced by anything else",
+    "zero-out": "one {unit}'s contribution left out, while everybody knows who took part",
+    "add-remove": "one {unit} added or removed",
+}
+
+NOT_COVERED = (
+    "the training that follows, unless it is private itself",
+    "who took part, and who dropped out",
+    "how long a client took, and the traffic it caused",
+    "anything a user's own code prints or stores",
+)
+
+
+def statement(result: Result) -> str:
+    """The statement as lines of text."""
+    return "\n".join([*_heading(result), *_guarantee(result), *_learned(result), *_trust(result), *_rest(result)])
+
+
+def _heading(result: Result) -> list[str]:
+    lines = []
+    if result.simulation is not None:
+        lines.append(
+            "SIMULATION: noise and ballots come from a seed, no ledger was charged, and reference figures may be "
+            "shown. What follows is what a real run with these settings would guarantee."
+        )
+    lines.append(
+        f"Method {result.method['name']} chose 1 of {len(result.candidates)} public candidates; "
+        f"{result.asked} clients were asked, {result.answered} answered."
+    )
+    for client, reason in result.dropped.items():
+        lines.append(f"  not counted: {client} ({reason})")
+    return lines
+
+
+def _guarantee(result: Result) -> list[str]:
+    privacy = result.privacy
+    if privacy is None:
+        return ["Guarantee: NONE. No epsilon was asked for; what was opened is exact."]
+    relation = _NEIGHBOURS[privacy.neighbours].format(unit=privacy.unit)
+    return [
+        f"Guarantee: ({result.spent.epsilon:.4g}, {result.spent.delta:g})-differential privacy for each "
+        f"{privacy.unit}, neighbours '{privacy.neighbours}': {relation}.",
+        f"  Asked for: epsilon {privacy.epsilon:g}, delta {privacy.delta:g}. Computed from the recorded events "
+        f"under rule '{result.rule['name']}'.",
+        f"  Noise: integer (Skellam) of standard deviation {result.noise['scale']:.4g} from any "
+        f"{result.noise['honest']:.0f} honest clients, in shares that each client draws itself.",
+        "  A client whose scoring fails contributes a vector that depends on no data; nobody is told.",
+    ]
+
+
+def _learned(result: Result) -> list[str]:
+    lines = ["Who learned what:"]
+    for d in result.disclosures:
+        cost = f", epsilon {d.epsilon:.4g}" if d.epsilon is not None else ""
+        lines.append(f"  {d.to}: {d.what}, shape {tuple(d.shape)}; {d.mechanism}{cost}")
+    return lines
+
+
+def _trust(result: Result) -> list[str]:
+    if result.seal["name"] != "clear":
+        return []
+    if result.privacy is None:
+        return ["INSECURE CHOICE, seal 'clear': the server sees every client's own contribution."]
+    return [
+        "INSECURE CHOICE, seal 'clear': the server sees individual ballots, each under its own small noise share "
+        "only. The guarantee holds against those who see the opened sum, not against the server."
+    ]
+
+
+def _rest(result: Result) -> list[str]:
+    lines = []
+    if result.ledger is not None:
+        note = result.ledger
+        age = (
+            "a NEW ledger: what was spent on this data before, elsewhere, is not in it"
+            if note.new
+            else f"{note.runs} runs on record"
+        )
+        lines.append(
+            f"Coordinator's ledger: {age}. Limit epsilon {note.limit.epsilon:g}, delta {note.limit.delta:g}; "
+            f"spent {note.spent.epsilon:.4g}, {note.spent.delta:.3g}; left {note.left.epsilon:.4g}, "
+            f"{note.left.delta:.3g}. Each client also charged its own."
+        )
+    lines.append(f"Not covered: {'; '.join(NOT_COVERED)}.")
+    return lines

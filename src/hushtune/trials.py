@@ -1,0 +1,76 @@
+"""Trials: (config, loss) pairs that a client has computed once and keeps, so that nothing is scored twice.
+
+The cache lies with the client and holds the client's raw results: it is as private as the data.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hushtune.errors import SettingError
+from hushtune.space import Config, FloatArray, config_key
+
+if TYPE_CHECKING:
+    import optuna
+
+_TABLE = """CREATE TABLE IF NOT EXISTS trials (
+    data TEXT, objective TEXT, seed INTEGER, config TEXT, loss REAL,
+    PRIMARY KEY (data, objective, seed, config)) WITHOUT ROWID"""
+
+
+class TrialStore:
+    """Losses by (data fingerprint, objective fingerprint, seed, config), in one SQLite file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with self._open() as db:
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute(_TABLE)
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with closing(sqlite3.connect(self.path, timeout=60, isolation_level=None)) as db:
+                yield db
+        except sqlite3.DatabaseError as error:
+            raise SettingError(
+                f"{self.path} must be a trial cache, but got: {error}; remove it to score anew"
+            ) from None
+
+    def get(self, data: str, objective: str, seed: int) -> dict[str, float]:
+        """All known losses of one client and objective, by config key. A failed config is NaN."""
+        with self._open() as db:
+            rows = db.execute(
+                "SELECT config, loss FROM trials WHERE data=? AND objective=? AND seed=?", (data, objective, seed)
+            )
+            return {config: np.nan if loss is None else float(loss) for config, loss in rows}
+
+    def put(self, data: str, objective: str, seed: int, configs: Sequence[Config], losses: FloatArray) -> None:
+        """Keeps what was scored."""
+        rows = [
+            (data, objective, seed, config_key(config), None if np.isnan(loss) else float(loss))
+            for config, loss in zip(configs, losses, strict=True)
+        ]
+        with self._open() as db:
+            db.execute("BEGIN IMMEDIATE")
+            db.executemany("INSERT OR REPLACE INTO trials VALUES (?,?,?,?,?)", rows)
+            db.execute("COMMIT")
+
+
+def from_study(study: optuna.Study) -> dict[str, float]:
+    """The completed trials of an existing Optuna study as losses by config key (a maximised value is negated)."""
+    import optuna
+
+    if len(study.directions) != 1:
+        raise SettingError(f"a study must have one objective, but got {len(study.directions)}")
+    sign = -1.0 if study.direction == optuna.study.StudyDirection.MAXIMIZE else 1.0
+    complete = (optuna.trial.TrialState.COMPLETE,)
+    trials: list[Any] = study.get_trials(deepcopy=False, states=complete)
+    return {config_key(trial.params): sign * float(trial.value) for trial in trials}

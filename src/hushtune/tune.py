@@ -1,0 +1,172 @@
+"""`tune`: the one call that runs a method over clients."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hushtune.client import Client
+from hushtune.errors import SettingError
+from hushtune.federation.local import LocalFederation
+from hushtune.privacy.guarantee import Privacy
+from hushtune.privacy.ledger import Ledger
+from hushtune.progress import Progress
+from hushtune.query import Bound
+from hushtune.result import Result
+from hushtune.run import Method, Replay, Run
+from hushtune.runfolder import RunFolder
+from hushtune.seals.base import Seal
+from hushtune.seals.clear import Clear
+from hushtune.search import Search
+from hushtune.simulation import Simulation
+from hushtune.space import Candidates, FloatArray
+
+log = logging.getLogger("hushtune")
+
+
+def tune(
+    clients: Sequence[Client],
+    candidates: Candidates,
+    *,
+    method: Method,
+    privacy: Privacy | None = None,
+    seal: Seal | None = None,
+    search: Search | None = None,
+    simulation: Simulation | None = None,
+    ledger: Ledger | None = None,
+    folder: str | Path | None = None,
+    home: str | Path | None = None,
+    jobs: int | None = None,
+    quiet: bool = False,
+) -> Result:
+    """Has clients agree on one candidate, and states what that revealed.
+
+    Args:
+        clients: the parties, in public order.
+        candidates: the public list to choose from: `space.grid(...)`, `space.sample(...)`, `space.candidates(...)`.
+        method: who is asked what, and how the server decides, e.g. `Vote(k=5)`.
+        privacy: the guarantee for everything opened. None: exact values are opened, and the statement says so.
+        seal: how single contributions stay hidden. Default: `Clear()`.
+        search: how clients fill their trials. Default: every candidate is scored.
+        simulation: marks the run as a simulation: seeded, never charged, reference figures allowed.
+        ledger: the coordinator's ledger. Default: one per set of clients, under `home`. A ledger that does not
+            exist yet is made with this run's epsilon and delta as its limit.
+        folder: where the run keeps its state; the same call with the same folder resumes it.
+        home: folder of ledgers, answers and cached trials. Default: $HUSHTUNE_HOME, else ~/.hushtune.
+        jobs: processes for scoring. Default: one per core.
+        quiet: no progress bars.
+
+    Raises:
+        SettingError: a setting breaks a constraint; nothing was spent.
+        BudgetError: a ledger's limit would be exceeded; nothing was spent.
+        AbortedError: too few clients answered; nothing was opened, but the budget stays reserved.
+    """
+    bounds = _announced(candidates, method)
+    seal, search, progress = seal or Clear(), search or Search(), Progress(quiet)
+    place = Path(folder) if folder is not None else None
+    seed = simulation.seed if simulation is not None else None
+    federation = LocalFederation(clients, Path(home) if home is not None else None, seed, jobs)
+    federation.check(candidates.space)
+    if simulation is not None or privacy is None:
+        ledger = None
+    elif ledger is None:
+        ledger = federation.coordinator_ledger()
+    state = RunFolder(place, _settings(candidates, method, privacy, seal, search, seed, federation))
+    with _clock("calibrate") as calibrating:
+        run = Run(state, candidates, search.seed, federation, seal, privacy, bounds, ledger, progress)
+        run.check_budget()
+    log.info("run %s: %d candidates, %d clients", run.id, len(candidates), len(federation.roster))
+    with _clock("score") as scoring:
+        federation.score(search, candidates.configs, progress)
+    with _clock("ask and choose") as asking:
+        config = method.run(run)
+    result = run.result(config, method_to_json(method), calibrating | scoring | asking)
+    if simulation is not None:
+        result.simulation = {"seed": simulation.seed, "figures": None}
+        if simulation.reference is not None:
+            with _clock("reference figures") as referring:
+                scores = _reference(simulation.reference, candidates, search, federation, progress)
+                result.simulation["figures"] = _figures(scores, method, result)
+            result.seconds |= referring
+    if place is not None:
+        result.save(place)
+    return result
+
+
+def method_to_json(method: Method) -> dict[str, Any]:
+    """Name and settings of a method."""
+    return {"name": method.name, **asdict(method)}  # type: ignore[call-overload]
+
+
+def _announced(candidates: Any, method: Any) -> tuple[Bound, ...]:
+    if not isinstance(candidates, Candidates):
+        raise SettingError(
+            "candidates must be a finite public list: space.grid(...), space.sample(...) or "
+            f"space.candidates(...), but got {type(candidates).__name__}"
+        )
+    if not hasattr(method, "bounds") or isinstance(method, type):
+        raise SettingError(f"method must be a method such as Vote(k=5), but got {method!r}")
+    bounds: tuple[Bound, ...] = method.bounds(candidates)
+    return bounds
+
+
+def _settings(
+    candidates: Candidates,
+    method: Method,
+    privacy: Privacy | None,
+    seal: Seal,
+    search: Search,
+    seed: int | None,
+    federation: LocalFederation,
+) -> str:
+    """One text for everything that must be the same when a run is taken up again."""
+    parts = [
+        candidates.to_json(),
+        method_to_json(method),
+        privacy and privacy.to_json(),
+        seal.to_json(),
+        asdict(search),
+        seed,
+        federation.roster.digest(),
+    ]
+    return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+@contextmanager
+def _clock(name: str) -> Iterator[dict[str, float]]:
+    """A dictionary that holds the seconds spent inside, once it is over."""
+    seconds: dict[str, float] = {}
+    start = time.monotonic()
+    yield seconds
+    seconds[name] = time.monotonic() - start
+
+
+def _reference(
+    client: Client, candidates: Candidates, search: Search, federation: LocalFederation, progress: Progress
+) -> FloatArray:
+    """How good each candidate really is, as 1 - loss of the reference client, shape (candidates,)."""
+    stand_in = LocalFederation([client], federation.home, seed=0, jobs=federation.jobs)
+    stand_in.score(search, candidates.configs, progress, "reference figures of the simulation")
+    (party,) = stand_in.parties.values()
+    return 1 - party.losses(candidates.configs, search.seed)
+
+
+def _figures(scores: FloatArray, method: Method, result: Result) -> dict[str, float]:
+    """The chosen candidate's score beside `opt`, `random_guess`, and other decodings of the same openings."""
+    arms = {name: other.run(Replay(result.candidates, result.opened)) for name, other in method.variants().items()}
+    places = {name: result.candidates.configs.index(config) for name, config in arms.items()}
+    return {
+        "chosen": float(scores[result.index]),
+        "opt": float(np.nanmax(scores)),
+        "random_guess": float(np.nanmean(scores)),
+        **{name: float(scores[place]) for name, place in places.items()},
+    }

@@ -1,0 +1,48 @@
+"""The wire format: a version byte, a JSON header, binary parts. Strict both ways, and pickle-free.
+
+    b"H" | version (1) | header length (4, big endian) | header | part length (4) | part | ...
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+from hushtune.errors import WireError
+
+VERSION = 1
+_LENGTH = struct.Struct(">I")
+
+
+def pack(header: dict[str, Any], *parts: bytes) -> bytes:
+    """One message. The same header and parts always give the same bytes."""
+    text = json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    body = b"".join(_LENGTH.pack(len(piece)) + piece for piece in (text, *parts))
+    return b"H" + bytes([VERSION]) + body
+
+
+def unpack(message: bytes) -> tuple[dict[str, Any], list[bytes]]:
+    """The header and the parts of one message; anything else is a WireError."""
+    if message[:1] != b"H":
+        raise WireError("a message must start with 'H', but got something else")
+    if message[1:2] != bytes([VERSION]):
+        raise WireError(f"wire version {VERSION} is spoken here, but got {message[1:2].hex() or 'none'}")
+    pieces, at = [], 2
+    while at < len(message):
+        if at + 4 > len(message):
+            raise WireError("a message ends inside a length")
+        (length,) = _LENGTH.unpack_from(message, at)
+        at += 4 + length
+        if at > len(message):
+            raise WireError("a message ends inside a part")
+        pieces.append(message[at - length : at])
+    if not pieces:
+        raise WireError("a message must have a header, but got none")
+    try:
+        header = json.loads(pieces[0])
+    except (ValueError, RecursionError):
+        raise WireError("a header must be JSON") from None
+    if not isinstance(header, dict):
+        raise WireError(f"a header must be a JSON object, but got {type(header).__name__}")
+    return header, pieces[1:]
