@@ -109,6 +109,12 @@ class Query(Protocol):
         ...
 
 
+def in_blocks(query: Query, vector: IntArray) -> dict[str, IntArray]:
+    """The query's named parts of one vector."""
+    ends = np.cumsum(list(query.blocks.values()))[:-1]
+    return dict(zip(query.blocks, np.split(vector, ends), strict=True))
+
+
 _REGISTRY: dict[tuple[str, int], type[Any]] = {}
 _Kind = TypeVar("_Kind", bound=type[Any])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
@@ -27,7 +28,7 @@ from hushtune.privacy.noise import Noise
 from hushtune.privacy.release import Request
 from hushtune.privacy.skellam import IntArray
 from hushtune.progress import Progress
-from hushtune.query import Bound, Query
+from hushtune.query import Bound, Query, in_blocks
 from hushtune.result import Disclosure, LedgerNote, Opened, Result
 from hushtune.runfolder import RunFolder
 from hushtune.seals.base import Seal
@@ -131,6 +132,11 @@ class Run:
 
         self._honest = seal.honest(len(federation.roster))  # refuses shares that leave nobody honest
 
+    @property
+    def share_variance(self) -> Fraction:
+        """Variance of one client's noise share."""
+        return self.noise.share_variance(self._honest)
+
     def charge(self) -> Charge | None:
         """What the whole run costs; None without epsilon."""
         if self._privacy is None:
@@ -168,9 +174,7 @@ class Run:
 
     def _open(self, query: Query, step: int) -> tuple[Opened, dict[Id, str]]:
         roster = self._federation.roster
-        request = Request(
-            self.id, step, roster.digest(), query, self._seal, self.noise, self._privacy, self.plan
-        )
+        request = Request(self.id, step, roster.digest(), query, self._seal, self.noise, self._privacy, self.plan)
         self._reserve()
         message = request.to_bytes()
         answers = self._federation.exchange(dict.fromkeys(roster.ids, message), self._progress)
@@ -186,16 +190,13 @@ class Run:
             )
         if self._ledger is not None and self._privacy is not None:
             self._ledger.mark_opened(self.id)
-        ends = np.cumsum(list(query.blocks.values()))
-        parts = np.split(total, ends[:-1])
-        blocks = {name: part.tolist() for name, part in zip(query.blocks, parts, strict=True)}
-        variance = float(self.noise.share_variance(self._honest) * answered)
-        return Opened(query.name, blocks, variance, answered), dropped
+        blocks = {name: part.tolist() for name, part in in_blocks(query, total).items()}
+        return Opened(query.name, blocks, float(self.share_variance * answered), answered), dropped
 
     def _disclose(self, query: Query, opened: Opened) -> None:
         length, meaning = query.bound.length, query.meaning
         if self._seal.name == "clear":
-            share = float(self.noise.share_variance(self._honest)) ** 0.5
+            share = float(self.share_variance) ** 0.5
             noise = f"only its own noise share of standard deviation {share:.3g}" if share else "exact"
             each = Disclosure(
                 "server",

@@ -86,9 +86,7 @@ def _numbered(at: int, *task: Any) -> tuple[int, FloatArray | str]:
     return at, _attempt(*task)
 
 
-def _attempt(
-    objective: Objective | None, configs: Sequence[Config], data: Any, seed: int
-) -> FloatArray | str:
+def _attempt(objective: Objective | None, configs: Sequence[Config], data: Any, seed: int) -> FloatArray | str:
     """Losses, or the text of what went wrong."""
     assert objective is not None
     try:

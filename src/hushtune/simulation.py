@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
-from hushtune.client import Client
+import numpy as np
+
+from hushtune.client import Client, Party
 from hushtune.errors import SettingError
+from hushtune.privacy import skellam
+from hushtune.privacy.release import contribution
+from hushtune.privacy.skellam import IntArray
+from hushtune.query import Query, in_blocks
+from hushtune.randomness import SimulatedRandomness
+from hushtune.space import Candidates
 
 
 @dataclass(frozen=True)
@@ -17,11 +27,49 @@ class Simulation:
         reference: a stand-in for the whole federation, whose losses tell how good a candidate really is:
             usually everybody's data pooled for training and a test set for scoring (`Client(Split(...), ...)`).
             It gives the reference arms: `opt`, the best candidate, and `random_guess`, the mean candidate.
+        draws: over how many draws of the noise each way of decoding is averaged for the reference figures.
     """
 
     seed: int
     reference: Client | None = None
+    draws: int = 100
 
     def __post_init__(self) -> None:
         if not (isinstance(self.seed, int) and self.seed >= 0):
             raise SettingError(f"`seed >= 0` must hold for a simulation, but got seed={self.seed!r}")
+        if not (isinstance(self.draws, int) and self.draws >= 1):
+            raise SettingError(f"`draws >= 1` must hold for a simulation, but got draws={self.draws!r}")
+
+
+class Shortcut:
+    """A whole run as one sum and one draw, for a marked simulation only.
+
+    Because Skellam shares add up exactly, the noise of all clients together is a single Skellam draw. The clients'
+    contributions are the same that `release` would send; they are computed once and kept for further draws.
+    """
+
+    def __init__(
+        self, parties: Sequence[Party], candidates: Candidates, seed: int, variance: Fraction, noise_seed: int
+    ) -> None:
+        self.candidates = candidates
+        self.seed = seed
+        self._parties = list(parties)
+        self._variance = variance
+        self._randomness = SimulatedRandomness(noise_seed, "shortcut")
+        self._sums: dict[Query, IntArray] = {}
+
+    def sum(self, query: Query) -> Mapping[str, IntArray]:
+        """The exact sum, kept, plus fresh noise."""
+        if query not in self._sums:
+            rows = [contribution(query, party, private=True) for party in self._parties]
+            self._sums[query] = np.sum(rows, axis=0, dtype=np.int64)
+        exact = self._sums[query]
+        return in_blocks(query, exact + skellam.sample(self._variance, len(exact), self._randomness))
+
+    def noise_variance(self) -> float:
+        """Of all clients together."""
+        return float(self._variance)
+
+    def answered(self) -> int:
+        """Everybody."""
+        return len(self._parties)

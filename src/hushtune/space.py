@@ -219,9 +219,7 @@ class Candidates:
         except (ValueError, TypeError, KeyError) as error:
             if isinstance(error, SettingError):
                 raise
-            raise SettingError(
-                f"candidates must be JSON written by Candidates.to_json, but got: {error}"
-            ) from None
+            raise SettingError(f"candidates must be JSON written by Candidates.to_json, but got: {error}") from None
 
 
 # ---- one knob ----------------------------------------------------------------------------------------
@@ -279,7 +277,7 @@ def _from_unit(knob: BaseDistribution, unit: FloatArray) -> Any:
         return int(min(knob.high, max(knob.low, round(value))))
     if knob.step is not None:
         value = knob.low + knob.step * round((value - knob.low) / knob.step)
-    return float(min(knob.high, max(knob.low, value)))
+    return float(min(knob.high, max(knob.low, float(f"{value:.12g}"))))  # 1000.0, not 999.9999999999989
 
 
 def _axis(name: str, knob: BaseDistribution, points: int | Sequence[Value] | None) -> list[Any]:

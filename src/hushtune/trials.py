@@ -48,7 +48,8 @@ class TrialStore:
         """All known losses of one client and objective, by config key. A failed config is NaN."""
         with self._open() as db:
             rows = db.execute(
-                "SELECT config, loss FROM trials WHERE data=? AND objective=? AND seed=?", (data, objective, seed)
+                "SELECT config, loss FROM trials WHERE data=? AND objective=? AND seed=?",
+                (data, objective, seed),
             )
             return {config: np.nan if loss is None else float(loss) for config, loss in rows}
 

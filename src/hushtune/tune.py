@@ -22,13 +22,13 @@ from hushtune.privacy.ledger import Ledger
 from hushtune.progress import Progress
 from hushtune.query import Bound
 from hushtune.result import Result
-from hushtune.run import Method, Replay, Run
+from hushtune.run import Method, Run
 from hushtune.runfolder import RunFolder
 from hushtune.seals.base import Seal
 from hushtune.seals.clear import Clear
 from hushtune.search import Search
-from hushtune.simulation import Simulation
-from hushtune.space import Candidates, FloatArray
+from hushtune.simulation import Shortcut, Simulation
+from hushtune.space import Candidates
 
 log = logging.getLogger("hushtune")
 
@@ -91,12 +91,10 @@ def tune(
         config = method.run(run)
     result = run.result(config, method_to_json(method), calibrating | scoring | asking)
     if simulation is not None:
-        result.simulation = {"seed": simulation.seed, "figures": None}
-        if simulation.reference is not None:
-            with _clock("reference figures") as referring:
-                scores = _reference(simulation.reference, candidates, search, federation, progress)
-                result.simulation["figures"] = _figures(scores, method, result)
-            result.seconds |= referring
+        with _clock("reference figures") as referring:
+            figures = _figures(simulation, method, run, result.index, search, federation, progress)
+        result.simulation = {"seed": simulation.seed, "figures": figures}
+        result.seconds |= referring
     if place is not None:
         result.save(place)
     return result
@@ -150,23 +148,38 @@ def _clock(name: str) -> Iterator[dict[str, float]]:
     seconds[name] = time.monotonic() - start
 
 
-def _reference(
-    client: Client, candidates: Candidates, search: Search, federation: LocalFederation, progress: Progress
-) -> FloatArray:
-    """How good each candidate really is, as 1 - loss of the reference client, shape (candidates,)."""
-    stand_in = LocalFederation([client], federation.home, seed=0, jobs=federation.jobs)
-    stand_in.score(search, candidates.configs, progress, "reference figures of the simulation")
+def _figures(
+    simulation: Simulation,
+    method: Method,
+    run: Run,
+    chosen: int,
+    search: Search,
+    federation: LocalFederation,
+    progress: Progress,
+) -> dict[str, Any] | None:
+    """Scores of the chosen candidate, of `opt` and `random_guess`, and of each decoding over many noise draws."""
+    if simulation.reference is None:
+        return None
+    candidates = run.candidates
+    stand_in = LocalFederation([simulation.reference], federation.home, simulation.seed, federation.jobs)
+    stand_in.score(search, candidates.configs, progress, "reference figures")
     (party,) = stand_in.parties.values()
-    return 1 - party.losses(candidates.configs, search.seed)
-
-
-def _figures(scores: FloatArray, method: Method, result: Result) -> dict[str, float]:
-    """The chosen candidate's score beside `opt`, `random_guess`, and other decodings of the same openings."""
-    arms = {name: other.run(Replay(result.candidates, result.opened)) for name, other in method.variants().items()}
-    places = {name: result.candidates.configs.index(config) for name, config in arms.items()}
+    scores = 1 - party.losses(candidates.configs, search.seed)
+    parties = list(federation.parties.values())
+    shortcut = Shortcut(parties, candidates, search.seed, run.share_variance * len(parties), simulation.seed)
+    arms = method.variants()
+    means = {}
+    with progress.phase("noise draws", len(arms) * simulation.draws) as advance:
+        for name, arm in arms.items():
+            found = []
+            for _ in range(simulation.draws):
+                found.append(scores[candidates.configs.index(arm.run(shortcut))])
+                advance(1)
+            means[name] = float(np.mean(found))
     return {
-        "chosen": float(scores[result.index]),
+        "chosen": float(scores[chosen]),
         "opt": float(np.nanmax(scores)),
         "random_guess": float(np.nanmean(scores)),
-        **{name: float(scores[place]) for name, place in places.items()},
+        "draws": simulation.draws,
+        "means": means,
     }

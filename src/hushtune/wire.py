@@ -1,6 +1,6 @@
 """The wire format: a version byte, a JSON header, binary parts. Strict both ways, and pickle-free.
 
-    b"H" | version (1) | header length (4, big endian) | header | part length (4) | part | ...
+b"H" | version (1) | header length (4, big endian) | header | part length (4) | part | ...
 """
 
 from __future__ import annotations

@@ -89,9 +89,7 @@ class LocalFederation:
             if objective is not None:
                 check_space(objective, space)
 
-    def score(
-        self, search: Search, configs: Sequence[Config], progress: Progress, name: str = "scoring"
-    ) -> None:
+    def score(self, search: Search, configs: Sequence[Config], progress: Progress, name: str = "scoring") -> None:
         """Fills all trials, in parallel over clients and configs."""
         parties = list(self.parties.values())
         with progress.phase(name, len(parties) * len(configs)) as advance:

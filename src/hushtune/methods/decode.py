@@ -63,10 +63,7 @@ def smooth(counts: NDArray[Any], total: float, noise_variance: float, candidates
     plain = max(1.0 - noise, _VARIANCE_RANGE[0])  # the best fit of w alone
     evidence = _log_likelihood(y, np.eye(len(y)) * (plain + noise))
     fit = _fit(y, noise, distances) if distances.shape[0] and len(y) > 2 else None
-    if fit is None or fit.objective <= evidence:
-        signal = np.eye(len(y)) * plain
-    else:
-        signal = fit.signal
+    signal = np.eye(len(y)) * plain if fit is None or fit.objective <= evidence else fit.signal
     gain = np.linalg.solve(signal + (noise + 1e-9) * np.eye(len(y)), signal).T
     mean = gain @ y * np.sqrt(unit) + total / len(counts)
     variance = np.maximum(0.0, np.diag(signal - gain @ signal)) * unit

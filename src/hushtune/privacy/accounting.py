@@ -61,6 +61,7 @@ class Event(Protocol):
         """Its Rényi divergence of the given order, at the most."""
         ...
 
+
 _CUT = -50.0  # outcomes less likely than e^-50 count as certain loss: cheap to carry, and never optimistic
 
 
@@ -244,7 +245,8 @@ class Sums:
     def spent(self, charges: Sequence[tuple[tuple[Event, ...], float]], delta: float) -> Budget:
         """Basic composition, valid for adaptively chosen charges."""
         return Budget(
-            math.fsum(epsilon_of(events, own) for events, own in charges), math.fsum(own for _, own in charges)
+            math.fsum(epsilon_of(events, own) for events, own in charges),
+            math.fsum(own for _, own in charges),
         )
 
 

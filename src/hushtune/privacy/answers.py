@@ -50,9 +50,7 @@ class Answers:
     def begin(self, run: str, step: int, request: bytes) -> None:
         """Marks the step as taken, on disk, before any noise is drawn."""
         with self._open() as db:
-            taken = db.execute(
-                "INSERT OR IGNORE INTO answers VALUES (?,?,?,NULL)", (run, step, request)
-            ).rowcount
+            taken = db.execute("INSERT OR IGNORE INTO answers VALUES (?,?,?,NULL)", (run, step, request)).rowcount
         if not taken:
             raise RefusedError(f"step {step} of this run is being answered already")
 

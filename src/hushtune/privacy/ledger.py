@@ -348,4 +348,3 @@ def _left(terms: Terms, charges: Sequence[Charge], limit: Budget) -> Budget:
         alone = rdp_to_epsilon(0.0, terms.rule.order, limit.delta)
         return Budget(max(0.0, limit.epsilon - (spent.epsilon - alone if charges else 0.0)), limit.delta)
     return Budget(max(0.0, limit.epsilon - spent.epsilon), max(0.0, limit.delta - spent.delta))
-

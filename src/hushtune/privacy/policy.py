@@ -41,9 +41,7 @@ class Policy:
         if self.queries is not None and query not in self.queries:
             raise RefusedError(f"policy: query must be one of {list(self.queries)}, but got '{query}'")
         if clients < self.smallest_cohort:
-            raise RefusedError(
-                f"policy: at least {self.smallest_cohort} clients must take part, but got {clients}"
-            )
+            raise RefusedError(f"policy: at least {self.smallest_cohort} clients must take part, but got {clients}")
         if self.epsilon is not None and (privacy is None or privacy.epsilon > self.epsilon):
             got = "no epsilon at all" if privacy is None else f"epsilon={privacy.epsilon:g}"
             raise RefusedError(f"policy: `epsilon <= {self.epsilon:g}` must hold, but got {got}")

@@ -1,0 +1,127 @@
+"""The commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="Tune hyperparameters across parties that may not show each other their data.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+ledger_app = typer.Typer(help="Show ledgers and set their limits.", no_args_is_help=True)
+app.add_typer(ledger_app, name="ledger")
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from hushtune._version import __version__
+
+        print(f"hushtune {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens to the error stream.")] = False,
+) -> None:
+    import logging
+
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
+    )
+
+
+@app.command()
+def run(
+    study: Annotated[Path, typer.Argument(help="The study file (TOML).")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the result; the same folder resumes a run.")],
+    jobs: Annotated[int | None, typer.Option(help="Processes for scoring. Default: one per core.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")] = False,
+    json: Json = False,
+) -> None:
+    """Run a study: score, ask, choose, and say what that revealed."""
+    from hushtune.cli import show
+    from hushtune.study import read
+    from hushtune.tune import tune
+
+    plan = read(study)
+    result = tune(
+        plan.clients,
+        plan.candidates,
+        method=plan.method,
+        privacy=plan.privacy,
+        seal=plan.seal,
+        search=plan.search,
+        simulation=plan.simulation,
+        ledger=plan.ledger,
+        folder=out,
+        jobs=jobs,
+        quiet=quiet,
+    )
+    show.result(result, out / "result.json", as_json=json)
+
+
+@app.command()
+def verify(
+    folder: Annotated[Path, typer.Argument(help="A folder that `hushtune run` wrote.")], json: Json = False
+) -> None:
+    """Recompute from the recorded events and openings everything that a result claims."""
+    from hushtune.cli import show
+    from hushtune.verify import verify as check
+
+    checks = check(folder)
+    show.checks(checks, as_json=json)
+    raise typer.Exit(0 if all(c.holds for c in checks) else 1)
+
+
+@ledger_app.command("show")
+def ledger_show(
+    path: Annotated[Path | None, typer.Argument(help="A ledger file. Default: all under the home folder.")] = None,
+    json: Json = False,
+) -> None:
+    """What was spent, on what, and what is left."""
+    from hushtune.cli import show
+    from hushtune.federation.local import default_home
+    from hushtune.privacy.ledger import Ledger
+
+    paths = [path] if path is not None else sorted(default_home().glob("*/**/ledger*.db"))
+    show.ledgers([Ledger(p) for p in paths], default_home(), as_json=json)
+
+
+@ledger_app.command("limit")
+def ledger_limit(
+    path: Annotated[Path, typer.Argument(help="A ledger file; made if it is not there.")],
+    epsilon: Annotated[float, typer.Option(help="Limit for everything ever charged.")],
+    delta: Annotated[float, typer.Option(help="The limit's delta.")],
+    unit: Annotated[str | None, typer.Option(help="For a new ledger: client or record.")] = None,
+    neighbours: Annotated[str | None, typer.Option(help="For a new ledger: the relation.")] = None,
+    rule: Annotated[str | None, typer.Option(help="For a new ledger: sums or renyi.")] = None,
+) -> None:
+    """Set a ledger's limit, or make a ledger with one."""
+    from hushtune.errors import SettingError
+    from hushtune.privacy.ledger import Ledger
+
+    terms = {"unit": unit, "neighbours": neighbours, "rule": rule}
+    given = {name: value for name, value in terms.items() if value is not None}
+    ledger = Ledger(path)
+    if not ledger.exists:
+        Ledger.new(path, epsilon, delta, **given)  # type: ignore[arg-type]
+        print(f"made {path} with limit epsilon {epsilon:g}, delta {delta:g}")
+        return
+    if given:
+        raise SettingError(f"{path} exists: {sorted(given)} were fixed when it was made; only the limit can change")
+    ledger.set_limit(epsilon, delta)
+    left = ledger.left()
+    print(
+        f"limit of {path} is now epsilon {epsilon:g}, delta {delta:g}; left: {left.epsilon:.4g}, {left.delta:.3g}"
+    )

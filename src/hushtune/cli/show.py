@@ -1,0 +1,93 @@
+"""What commands print."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from hushtune.privacy.accounting import event_to_json, rule_to_json
+from hushtune.privacy.ledger import Ledger
+from hushtune.result import Result
+from hushtune.verify import Check
+
+
+def result(outcome: Result, path: Path, as_json: bool) -> None:
+    """The outcome of a run."""
+    if as_json:
+        print(json.dumps(outcome.to_json()))
+        return
+    print(f"chosen config: {outcome.config}")
+    if outcome.simulation is not None and outcome.simulation["figures"] is not None:
+        _figures(outcome.simulation["figures"])
+    print(f"\nPrivacy statement\n{outcome.statement}")
+    print(f"\nresult: {path}   check it: hushtune verify {path.parent}")
+
+
+def _figures(figures: dict[str, Any]) -> None:
+    print("\nSimulation figures: test score of a candidate. A real run cannot know and does not show them.")
+    rows = {
+        "the chosen config": figures["chosen"],
+        "OPT, the best candidate": figures["opt"],
+        "RandomGuess, the mean candidate": figures["random_guess"],
+        **{f"decode={name}, mean of {figures['draws']} noise draws": v for name, v in figures["means"].items()},
+    }
+    for name, value in rows.items():
+        print(f"  {name:46} {value:.3f}")
+
+
+def checks(found: Sequence[Check], as_json: bool) -> None:
+    """The outcome of a verification."""
+    if as_json:
+        print(json.dumps({"holds": all(c.holds for c in found), "checks": [asdict(c) for c in found]}))
+        return
+    for check in found:
+        print(f"{'ok  ' if check.holds else 'FAIL'} {check.claim}: {check.detail}")
+
+
+def _facts(ledger: Ledger) -> dict[str, Any]:
+    terms = ledger.terms()
+    return {
+        "path": str(ledger.path),
+        "unit": terms.unit,
+        "neighbours": terms.neighbours,
+        "rule": rule_to_json(terms.rule),
+        "limit": asdict(ledger.limit()),
+        "spent": asdict(ledger.spent()),
+        "left": asdict(ledger.left()),
+        "charges": [
+            {
+                "run": entry.charge.run,
+                "what": entry.charge.what,
+                "made": datetime.fromtimestamp(entry.made, UTC).isoformat(timespec="seconds"),
+                "delta": entry.charge.delta,
+                "events": [event_to_json(event) for event in entry.charge.events],
+                "opened": entry.opened,
+            }
+            for entry in ledger.entries()
+        ],
+    }
+
+
+def ledgers(found: Sequence[Ledger], home: Path, as_json: bool) -> None:
+    """The content of ledgers: one in full, several as a list."""
+    facts = [_facts(ledger) for ledger in found]
+    if as_json:
+        print(json.dumps({"ledgers": facts}))
+        return
+    if not facts:
+        print(f"no ledgers under {home}")
+    for fact in facts:
+        limit, spent, left = fact["limit"], fact["spent"], fact["left"]
+        print(
+            f"{fact['path']}\n  per {fact['unit']}, {fact['neighbours']}, rule {fact['rule']['name']}; "
+            f"limit epsilon {limit['epsilon']:g}, delta {limit['delta']:g}; "
+            f"spent {spent['epsilon']:.4g}, {spent['delta']:.3g}; left {left['epsilon']:.4g}, {left['delta']:.3g}; "
+            f"{len(fact['charges'])} runs"
+        )
+        for charge in fact["charges"] if len(facts) == 1 else []:
+            state = "opened" if charge["opened"] else "reserved"
+            print(f"  {charge['made']}  {charge['run'][:8]}  {state:8}  {charge['what']}")

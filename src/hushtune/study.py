@@ -1,0 +1,202 @@
+"""study.toml: a whole run in one file. Every key is checked; an unknown one is an error, not a comment."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from hushtune.client import Client, Split
+from hushtune.data import load
+from hushtune.data.splits import split
+from hushtune.errors import SettingError
+from hushtune.methods import METHODS
+from hushtune.objectives.sklearn import SklearnObjective
+from hushtune.privacy.guarantee import Privacy
+from hushtune.privacy.ledger import Ledger
+from hushtune.run import Method
+from hushtune.seals import seal_from_json
+from hushtune.seals.base import Seal
+from hushtune.search import Search
+from hushtune.simulation import Simulation
+from hushtune.space import Candidates, Choice, Float, Int, Space
+
+_Made = TypeVar("_Made")
+_TABLES = {
+    "data": {"name", "clients", "split", "test", "seed"},
+    "clients": {"factory"},
+    "space": None,  # the user's own names
+    "candidates": {"grid", "sample", "seed", "list"},
+    "objective": {"estimator", "parameters", "metric", "validation", "cv"},
+    "method": None,  # the method checks its own fields
+    "privacy": {"epsilon", "delta", "unit", "neighbours"},
+    "seal": None,
+    "search": {"seed"},
+    "ledger": {"path"},
+    "simulation": {"seed"},
+}
+_KNOBS = {"float": Float, "int": Int, "choice": Choice}
+
+
+@dataclass
+class Study:
+    """What a study file says, ready for `tune`."""
+
+    clients: list[Client]
+    candidates: Candidates
+    method: Method
+    privacy: Privacy | None
+    seal: Seal | None
+    search: Search
+    ledger: Ledger | None
+    simulation: Simulation | None
+
+
+def read(path: str | Path) -> Study:
+    """Reads and checks a study file. Raises SettingError with the table, the constraint and the value got."""
+    path = Path(path)
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SettingError(f"study file {path} does not exist") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingError(f"{path} must be TOML, but got: {error}") from None
+    except OSError as error:
+        raise SettingError(f"study file {path} cannot be read: {error.strerror}") from None
+    _check_keys(raw)
+    space = _in("space", lambda: _space(raw))
+    candidates = _in("candidates", lambda: _candidates(raw, space))
+    privacy = _in("privacy", lambda: Privacy(**raw["privacy"])) if "privacy" in raw else None
+    method = _in("method", lambda: _method(raw))
+    _in("method", lambda: method.bounds(candidates))
+    seal = _in("seal", lambda: seal_from_json(raw["seal"])) if "seal" in raw else None
+    search = _in("search", lambda: Search(**raw.get("search", {})))
+    clients, reference = _clients(raw, path.parent)
+    simulation = None
+    if "simulation" in raw:
+        simulation = _in("simulation", lambda: Simulation(raw["simulation"].get("seed", 0), reference))
+    ledger = None
+    if "ledger" in raw:
+        ledger = Ledger(path.parent / str(_need(raw, "ledger", "path")))
+    return Study(clients, candidates, method, privacy, seal, search, ledger, simulation)
+
+
+def _check_keys(raw: dict[str, Any]) -> None:
+    for table, values in raw.items():
+        if table not in _TABLES:
+            raise SettingError(f"study has an unknown table [{table}]; tables are {sorted(_TABLES)}")
+        if not isinstance(values, dict):
+            raise SettingError(f"[{table}] must be a table, but got {values!r}")
+        known = _TABLES[table]
+        for key in values:
+            if known is not None and key not in known:
+                raise SettingError(f"[{table}] has an unknown key '{key}'; keys are {sorted(known)}")
+    for table in ("space", "candidates", "method"):
+        if table not in raw:
+            raise SettingError(f"study needs a table [{table}], but got none")
+    if ("data" in raw) == ("clients" in raw):
+        raise SettingError(
+            "study needs either [data] (an example data set) or [clients] (your own), but got both or neither"
+        )
+    if "data" in raw and "objective" not in raw:
+        raise SettingError("study with [data] needs a table [objective], but got none")
+
+
+def _in(table: str, make: Callable[[], _Made]) -> _Made:
+    """Names the table in whatever is wrong with its values."""
+    try:
+        return make()
+    except SettingError as error:
+        raise SettingError(f"[{table}] {error}") from None
+    except (TypeError, ValueError) as error:
+        raise SettingError(f"[{table}] has a value of the wrong kind: {error}") from None
+
+
+def _need(raw: dict[str, Any], table: str, key: str) -> Any:
+    if key not in raw[table]:
+        raise SettingError(f"[{table}] needs the key '{key}', but got {sorted(raw[table])}")
+    return raw[table][key]
+
+
+def _space(raw: dict[str, Any]) -> Space:
+    knobs = {}
+    for name, fields in raw["space"].items():
+        if not isinstance(fields, dict) or fields.get("type") not in _KNOBS:
+            raise SettingError(f"'{name}' needs type = one of {sorted(_KNOBS)}, but got {fields!r}")
+        arguments = {key: value for key, value in fields.items() if key != "type"}
+        try:
+            knobs[name] = _KNOBS[fields["type"]](**arguments)
+        except (TypeError, ValueError) as error:
+            raise SettingError(f"'{name}': {error}") from None
+    return Space(**knobs)
+
+
+def _candidates(raw: dict[str, Any], space: Space) -> Candidates:
+    table = raw["candidates"]
+    ways = [way for way in ("grid", "sample", "list") if way in table]
+    if len(ways) != 1:
+        raise SettingError(f"needs exactly one of grid, sample, list, but got {ways}")
+    if ways == ["grid"]:
+        return space.grid(**table["grid"])
+    if ways == ["sample"]:
+        return space.sample(table["sample"], seed=table.get("seed", 0))
+    return space.candidates(table["list"])
+
+
+def _method(raw: dict[str, Any]) -> Method:
+    fields = dict(raw["method"])
+    name = fields.pop("name", None)
+    if name not in METHODS:
+        raise SettingError(f"name must be one of {sorted(METHODS)}, but got {name!r}")
+    try:
+        method: Method = METHODS[name](**fields)
+    except TypeError:
+        known = [field for field in METHODS[name].__dataclass_fields__ if field != "name"]
+        raise SettingError(f"'{name}' got an unknown key; keys are {known}") from None
+    return method
+
+
+def _imported(table: str, text: str, separator: str) -> Any:
+    module, _, name = text.rpartition(separator)
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SettingError(f"[{table}] '{text}' cannot be imported: {error}") from None
+
+
+def _clients(raw: dict[str, Any], folder: Path) -> tuple[list[Client], Client | None]:
+    if "clients" in raw:
+        sys.path.insert(0, str(folder.resolve()))
+        factory = _imported("clients", str(_need(raw, "clients", "factory")), ":")
+        clients = list(factory())
+        if not all(isinstance(client, Client) for client in clients):
+            raise SettingError("[clients] factory must return hushtune.Client objects")
+        return clients, None
+    objective = _in("objective", lambda: _objective(raw))
+    return _in("data", lambda: _example_clients(raw, objective))
+
+
+def _objective(raw: dict[str, Any]) -> SklearnObjective:
+    fields = dict(raw["objective"])
+    kind = _imported("objective", str(_need(raw, "objective", "estimator")), ".")
+    parameters = fields.pop("parameters", {})
+    return SklearnObjective(**{**fields, "estimator": kind(**parameters)})
+
+
+def _example_clients(raw: dict[str, Any], objective: SklearnObjective) -> tuple[list[Client], Client]:
+    table = raw["data"]
+    data, seed, share = load(_need(raw, "data", "name")), table.get("seed", 0), table.get("test", 0.2)
+    if not 0 < share < 1:
+        raise SettingError(f"`0 < test < 1` must hold, but got test={share}")
+    order = np.random.default_rng(seed).permutation(len(data))
+    cut = int(share * len(data))
+    test, train = data.take(order[:cut]), data.take(order[cut:])
+    parts = split(table.get("split", "iid"), train.y, _need(raw, "data", "clients"), seed)
+    reference = Client(Split(train, test), objective)
+    return [Client(train.take(part), objective) for part in parts], reference
