@@ -138,7 +138,7 @@ def query_to_json(query: Query) -> dict[str, Any]:
 def query_from_json(raw: Mapping[str, Any]) -> Query:
     """The query that `query_to_json` wrote; unknown names, versions and fields are refused."""
     values = dict(raw)
-    kind = _REGISTRY.get((values.pop("query", None), values.pop("version", None)))  # type: ignore[arg-type]
+    kind = _REGISTRY.get((values.pop("query", None), values.pop("version", None)))
     if kind is None:
         raise WireError(f"query {raw.get('query')!r} version {raw.get('version')!r} is not known here")
     readers: dict[str, Callable[[Any], Any]] = {"candidates": lambda v: Candidates.from_json(json.dumps(v))}

@@ -93,7 +93,7 @@ class Space:
     @property
     def width(self) -> int:
         """The number of columns of `encode`."""
-        return max(columns.stop for columns in self.columns.values())
+        return int(max(columns.stop for columns in self.columns.values()))
 
     def encode(self, configs: Sequence[Mapping[str, Value]]) -> FloatArray:
         """Configs as rows in the unit cube, shape (configs, width).

@@ -118,7 +118,12 @@ def _roster(clients: Sequence[Client]) -> Roster:
 
 def _secret(path: Path) -> bytes:
     """A random key that stays in this folder; made once."""
-    create_once(path, lambda draft: draft.write_bytes(os.urandom(32)) and draft.chmod(0o600))
+
+    def write(draft: Path) -> None:
+        draft.touch(0o600)
+        draft.write_bytes(os.urandom(32))
+
+    create_once(path, write)
     key = path.read_bytes()
     if len(key) != 32:
         raise SettingError(f"{path} must hold 32 bytes, but got {len(key)}; restore it")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,12 +26,15 @@ class SklearnObjective:
         metric: a scikit-learn scoring name.
         validation: the share of rows held out for scoring; used unless `cv` is given.
         cv: number of folds for cross-validation instead.
+        split: your own `split(data, seed)` that returns pairs (train, held out), each with X and y; for data
+            that has no `take`.
     """
 
     estimator: Any
     metric: str = "accuracy"
     validation: float = 0.2
     cv: int | None = None
+    split: Callable[[Any, int], Sequence[tuple[Any, Any]]] | None = None
 
     def __post_init__(self) -> None:
         from sklearn.metrics import get_scorer_names
@@ -57,6 +60,7 @@ class SklearnObjective:
                 self.metric,
                 self.validation,
                 self.cv,
+                self.split,
                 sklearn.__version__,
             ]
         )
@@ -74,7 +78,9 @@ class SklearnObjective:
     def losses(self, configs: Sequence[Config], data: Any, seed: int) -> FloatArray:
         """One loss per config. A config with which the estimator fails is NaN."""
         if isinstance(data, Split):
-            parts = [(data.train, data.test)]
+            parts: Sequence[tuple[Any, Any]] = [(data.train, data.test)]
+        elif self.split is not None:
+            parts = self.split(data, seed)
         else:
             parts = [(data.take(train), data.take(rest)) for train, rest in self._splits(data, seed)]
         return np.array([np.mean([self._loss(config, *part, seed) for part in parts]) for config in configs])

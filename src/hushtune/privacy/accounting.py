@@ -231,6 +231,8 @@ class Rule(Protocol):
 
     name: ClassVar[str]
 
+    def __hash__(self) -> int: ...
+
     def spent(self, charges: Sequence[tuple[tuple[Event, ...], float]], delta: float) -> Budget:
         """What charges, each (events, delta), come to; `delta` is the limit's."""
         ...

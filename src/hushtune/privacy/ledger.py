@@ -187,7 +187,8 @@ class Ledger:
             return _left(_terms(db), [entry.charge for entry in self._entries(db)], _limit(db))
 
     def _entries(self, db: sqlite3.Connection) -> list[Entry]:
-        link, unit, entries = "", _terms(db).unit, []
+        link, unit = "", _terms(db).unit
+        entries: list[Entry] = []
         rows = db.execute(
             "SELECT run, what, neighbours, delta, events, made, link, opened FROM charges ORDER BY seq"
         ).fetchall()

@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from hushtune.client import Id, Party
@@ -82,6 +83,7 @@ class Request:
         )
 
     @classmethod
+    @lru_cache(maxsize=4)  # in one process, all clients get the same bytes
     def from_bytes(cls, message: bytes) -> Request:
         """Parses and type-checks; whatever is not a request is a WireError or a SettingError."""
         header, parts = unpack(message)

@@ -99,4 +99,5 @@ def sample(variance: Fraction, size: int, randomness: Randomness) -> IntArray:
     for at in tied:
         while index[at] < len(high) and high[index[at]] == draw[0][at] and low[index[at]] <= draw[1][at]:
             index[at] += 1
-    return index.astype(np.int64) - largest
+    values: IntArray = index.astype(np.int64) - largest
+    return values
