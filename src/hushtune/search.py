@@ -57,17 +57,11 @@ class Search:
     def _score(
         self, tasks: list[tuple[Party, list[Config]]], jobs: int
     ) -> Iterator[tuple[Party, list[Config], FloatArray | str]]:
-        if jobs == 1 or len(tasks) < 2:
-            for party, todo in tasks:
-                yield party, todo, _attempt(party.client.objective, todo, party.client.data, self.seed)
-            return
-        from joblib import Parallel, delayed
-
-        work = (
-            delayed(_numbered)(at, party.client.objective, todo, party.client.data, self.seed)
-            for at, (party, todo) in enumerate(tasks)
+        work = [(party.client.objective, todo, party.client.data, self.seed) for party, todo in tasks]
+        outcomes = (
+            enumerate(map(_attempt, *zip(*work, strict=True))) if jobs == 1 or len(work) < 2 else _pool(work, jobs)
         )
-        for at, outcome in Parallel(n_jobs=jobs, return_as="generator_unordered")(work):
+        for at, outcome in outcomes:
             yield *tasks[at], outcome
 
 
@@ -80,6 +74,38 @@ def _chunk(todo: int, parties: int, jobs: int) -> int:
     """Whole clients when there are many; parts of a client when there are few."""
     pieces = max(1, -(-_TASKS_PER_JOB * jobs // parties))
     return max(1, -(-todo // pieces))
+
+
+_Task = tuple[Objective | None, Sequence[Config], Any, int]
+
+
+def _pool(work: Sequence[_Task], jobs: int) -> Iterator[tuple[int, FloatArray | str]]:
+    """Outcomes with their task's number, in the order in which processes finish.
+
+    If a task kills its process, the tasks left over run in processes of their own, so that only the culprit fails.
+    If they cannot be sent to another process at all, they run in this one.
+    """
+    from pickle import PicklingError
+
+    from joblib import Parallel, delayed
+    from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
+
+    left = dict(enumerate(work))
+    calls = [delayed(_numbered)(at, *task) for at, task in left.items()]
+    try:
+        for at, outcome in Parallel(n_jobs=jobs, return_as="generator_unordered")(calls):
+            del left[at]
+            yield at, outcome
+    except TerminatedWorkerError:
+        for at, task in left.items():
+            try:
+                ((_, outcome),) = Parallel(n_jobs=2)([delayed(_numbered)(at, *task)])
+            except TerminatedWorkerError:
+                outcome = "the process that scored this client died"
+            yield at, outcome
+    except (BrokenProcessPool, PicklingError):
+        for at, task in left.items():
+            yield _numbered(at, *task)
 
 
 def _numbered(at: int, *task: Any) -> tuple[int, FloatArray | str]:

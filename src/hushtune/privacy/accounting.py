@@ -33,9 +33,9 @@ class Budget:
 
 def check_budget(epsilon: float, delta: float) -> None:
     """Refuses an epsilon or a delta that no guarantee can have."""
-    if not (isinstance(epsilon, int | float) and 0 < epsilon < math.inf):
+    if isinstance(epsilon, bool) or not (isinstance(epsilon, int | float) and 0 < epsilon < math.inf):
         raise SettingError(f"`0 < epsilon < inf` must hold, but got epsilon={epsilon}")
-    if not (isinstance(delta, int | float) and 0 < delta < 1):
+    if isinstance(delta, bool) or not (isinstance(delta, int | float) and 0 < delta < 1):
         raise SettingError(f"`0 < delta < 1` must hold, but got delta={delta}")
 
 

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hushtune as ht
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Every test has a home of its own: no test touches a real ledger."""
+    path = tmp_path / "home"
+    monkeypatch.setenv("HUSHTUNE_HOME", str(path))
+    return path
+
+
+@ht.objective
+def distance(config: ht.Config, data: ht.Rows) -> float:
+    """Best where x is the mean of the client's labels."""
+    return float(abs(config["x"] - np.mean(data.y)))
+
+
+@pytest.fixture
+def candidates() -> ht.Candidates:
+    return ht.Space(x=ht.Float(0.0, 1.0)).grid(x=11)
+
+
+@pytest.fixture
+def make_clients() -> Callable[..., list[ht.Client]]:
+    def make(count: int, objective: ht.Objective = distance, centre: float = 0.3) -> list[ht.Client]:
+        rng = np.random.default_rng(count)
+        rows = [rng.normal(centre, 0.02, 4) for _ in range(count)]
+        return [ht.Client((np.zeros((4, 1)), y), objective) for y in rows]
+
+    return make

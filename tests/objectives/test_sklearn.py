@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+import hushtune as ht
+
+X, Y = load_digits(return_X_y=True)
+SMALL = ht.Rows(X[:120], Y[:120])
+
+
+def test_loss_is_one_minus_score_and_repeats() -> None:
+    objective = ht.SklearnObjective(SVC(), validation=0.25)
+    good, bad = objective.losses([{"gamma": 0.001}, {"gamma": 10.0}], SMALL, seed=1)
+    assert good < 0.2
+    assert bad > 0.7
+    np.testing.assert_array_equal(objective.losses([{"gamma": 0.001}], SMALL, seed=1), [good])
+
+
+def test_cross_validation_and_pipelines() -> None:
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression(max_iter=50))
+    objective = ht.SklearnObjective(pipeline, metric="balanced_accuracy", cv=3)
+    (loss,) = objective.losses([{"logisticregression__C": 1.0}], SMALL, seed=0)
+    assert 0 <= loss < 0.5
+
+
+def test_negated_metrics() -> None:
+    objective = ht.SklearnObjective(LogisticRegression(max_iter=20), metric="neg_log_loss")
+    data = ht.Rows(X[:200], (Y[:200] > 4).astype(int))
+    (loss,) = objective.losses([{"C": 1.0}], data, seed=0)
+    assert loss > 0
+
+
+def test_given_train_and_test_rows_are_used_as_they_are() -> None:
+    split = ht.Split(SMALL, ht.Rows(X[120:200], Y[120:200]))
+    loss = ht.SklearnObjective(SVC()).losses([{"C": 10.0}], split, seed=0)[0]
+    model = SVC(C=10.0, random_state=0).fit(SMALL.X, SMALL.y)
+    assert loss == pytest.approx(1 - model.score(split.test.X, split.test.y))
+
+
+def test_own_split_for_data_without_take() -> None:
+    objective = ht.SklearnObjective(SVC(), split=lambda data, seed: [(data["a"], data["b"])])
+    data = {"a": SMALL, "b": ht.Rows(X[120:200], Y[120:200])}
+    assert objective.losses([{"C": 10.0}], data, seed=0)[0] < 0.5
+
+
+def test_a_config_that_fails_is_nan_and_the_others_count() -> None:
+    losses = ht.SklearnObjective(SVC()).losses([{"C": -1.0}, {"C": 1.0}], SMALL, seed=0)
+    assert np.isnan(losses[0])
+    assert np.isfinite(losses[1])
+
+
+def test_one_class_and_few_rows() -> None:
+    one_class = ht.Rows(X[:10], np.zeros(10))
+    assert np.isnan(ht.SklearnObjective(SVC()).losses([{"C": 1.0}], one_class, seed=0)).all()
+    few = ht.Rows(X[:12], Y[:12])
+    assert np.isfinite(ht.SklearnObjective(SVC()).losses([{"C": 1.0}], few, seed=0)).all()
+
+
+def test_fingerprint_follows_the_settings() -> None:
+    one = ht.SklearnObjective(SVC(C=1.0))
+    assert one.fingerprint() == ht.SklearnObjective(SVC(C=1.0)).fingerprint()
+    for other in (
+        ht.SklearnObjective(SVC(C=2.0)),
+        ht.SklearnObjective(SVC(), cv=3),
+        ht.SklearnObjective(LogisticRegression()),
+    ):
+        assert other.fingerprint() != one.fingerprint()
+
+
+def test_a_knob_the_estimator_does_not_have_is_refused_before_anything_runs() -> None:
+    with pytest.raises(ht.SettingError, match="knob 'learning_rate' must be a parameter of SVC"):
+        ht.SklearnObjective(SVC()).check(ht.Space(learning_rate=ht.Float(0, 1)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({"metric": "goodness"}, "scoring names"), ({"validation": 1.0}, "validation=1.0"), ({"cv": 1}, "cv=1")],
+)
+def test_bad_settings(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ht.SettingError, match=message):
+        ht.SklearnObjective(SVC(), **arguments)

@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hushtune as ht
+from hushtune.privacy.accounting import Budget, SkellamShift, epsilon_of
+from hushtune.privacy.ledger import Charge, as_replace_one
+
+EVENT = SkellamShift(400.0, 2)  # cheap to account for
+DELTA = 1e-6
+COST = epsilon_of((EVENT,), DELTA)
+
+
+def charge(run: str = "r1", **changes: Any) -> Charge:
+    fields: dict[str, Any] = {"run": run, "what": "test", "events": (EVENT,), "delta": DELTA}
+    return Charge(**{**fields, "unit": "client", "neighbours": "replace-one", **changes})
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> ht.Ledger:
+    return ht.Ledger.new(tmp_path / "ledger.db", epsilon=2.5 * COST, delta=1e-4)
+
+
+def test_replays_events_and_refuses_to_overspend(ledger: ht.Ledger) -> None:
+    assert ledger.spent() == Budget(0.0, 0.0)
+    ledger.reserve(charge("r1"))
+    ledger.reserve(charge("r2"))
+    assert ledger.spent().epsilon == pytest.approx(2 * COST)
+    assert ledger.left().epsilon == pytest.approx(0.5 * COST)
+    with pytest.raises(ht.BudgetError) as caught:
+        ledger.reserve(charge("r3"))
+    message = str(caught.value)
+    assert "\n" not in message
+    for part in (f"{3 * COST:.4g}", f"epsilon <= {0.5 * COST:.4g}", "hushtune ledger limit", "2 earlier runs"):
+        assert part in message
+    assert len(ledger.entries()) == 2
+
+
+def test_check_raises_what_reserve_would_and_records_nothing(ledger: ht.Ledger) -> None:
+    ledger.check(charge())
+    assert ledger.entries() == []
+    with pytest.raises(ht.BudgetError):
+        ledger.check(charge(events=(EVENT,) * 9))
+
+
+def test_delta_is_limited_too(ledger: ht.Ledger) -> None:
+    with pytest.raises(ht.BudgetError, match="delta 0.01"):
+        ledger.reserve(charge(delta=0.01))
+
+
+def test_the_advice_in_a_refusal_is_enough(ledger: ht.Ledger) -> None:
+    for run in ("r1", "r2"):
+        ledger.reserve(charge(run))
+    with pytest.raises(ht.BudgetError) as caught:
+        ledger.reserve(charge("r3"))
+    words = str(caught.value).split()
+    epsilon = float(words[words.index("--epsilon") + 1])
+    delta = float(words[words.index("--delta") + 1])
+    ledger.set_limit(epsilon, delta)
+    ledger.reserve(charge("r3"))
+
+
+def test_what_is_left_really_fits(ledger: ht.Ledger) -> None:
+    ledger.reserve(charge())
+    left = ledger.left()
+    ledger.set_limit(left.epsilon + ledger.spent().epsilon, 1e-4)
+    assert ledger.left().epsilon == pytest.approx(left.epsilon)
+
+
+def test_the_same_charge_again_changes_nothing_and_another_one_is_refused(ledger: ht.Ledger) -> None:
+    ledger.reserve(charge())
+    ledger.reserve(charge())
+    assert len(ledger.entries()) == 1
+    with pytest.raises(ht.LedgerError, match="another charge"):
+        ledger.reserve(charge(delta=DELTA / 2))
+
+
+def test_unit_and_relation_are_fixed_when_made(tmp_path: Path, ledger: ht.Ledger) -> None:
+    with pytest.raises(ht.LedgerError, match="per client, but the run counts per record"):
+        ledger.reserve(charge(unit="record"))
+    zero_out = ht.Ledger.new(tmp_path / "zero.db", 9.0, 1e-4, neighbours="zero-out")
+    with pytest.raises(ht.LedgerError, match="no conversion"):
+        zero_out.reserve(charge())
+    renyi = ht.Ledger.new(tmp_path / "renyi.db", 9.0, 1e-4, rule="renyi")
+    with pytest.raises(ht.LedgerError, match="no conversion"):
+        renyi.reserve(charge(neighbours="zero-out"))
+    assert zero_out.entries() == renyi.entries() == []
+
+
+def test_a_removal_relation_is_converted_to_replacement(ledger: ht.Ledger) -> None:
+    other = charge(neighbours="zero-out")
+    converted = as_replace_one(other)
+    assert converted.epsilon == pytest.approx(2 * COST)
+    assert converted.delta > 2 * DELTA
+    ledger.reserve(other)
+    assert ledger.spent() == converted
+    with pytest.raises(ht.BudgetError):
+        ledger.reserve(charge("r2"))
+
+
+def test_renyi_rule(tmp_path: Path) -> None:
+    ledger = ht.Ledger.new(tmp_path / "renyi.db", epsilon=2.0, delta=DELTA, rule="renyi")
+    assert ledger.left() == Budget(2.0, DELTA)
+    runs = 0
+    with pytest.raises(ht.BudgetError):
+        for runs in range(100):
+            ledger.reserve(charge(f"r{runs}"))
+    assert runs * COST > 2.0  # more fits than under plain sums
+    assert ledger.spent().epsilon <= 2.0
+
+
+def test_nothing_is_refunded_and_openings_are_noted(ledger: ht.Ledger) -> None:
+    ledger.reserve(charge())
+    ledger.mark_opened("r1")
+    assert [entry.opened for entry in ledger.entries()] == [True]
+    assert not hasattr(ledger, "refund")
+
+
+def test_a_ledger_is_never_made_twice(ledger: ht.Ledger) -> None:
+    with pytest.raises(ht.LedgerError, match="exists already"):
+        ht.Ledger.new(ledger.path, 9.0, 0.1)
+    assert not ledger.ensure(9.0, 0.1, "client", "replace-one")
+    assert ledger.limit().epsilon == pytest.approx(2.5 * COST)
+    assert sorted(path.name for path in ledger.path.parent.glob("*ledger*")) == ["ledger.db"]
+
+
+@pytest.mark.parametrize("content", [b"", b"not a database at all, but long enough to be one" * 50])
+def test_a_foreign_or_empty_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "foreign.db"
+    path.write_bytes(content)
+    for use in (lambda: ht.Ledger(path).spent(), lambda: ht.Ledger(path).reserve(charge())):
+        with pytest.raises(ht.LedgerError, match=r"foreign\.db must be a hushtune ledger"):
+            use()
+
+
+def test_another_programs_database_is_refused(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "other.db") as db:
+        db.execute("CREATE TABLE charges (x)")
+    with pytest.raises(ht.LedgerError, match="another kind of file"):
+        ht.Ledger(tmp_path / "other.db").spent()
+
+
+@pytest.mark.parametrize(
+    "tampering",
+    [
+        "UPDATE charges SET events='[]' WHERE seq=1",
+        "UPDATE charges SET delta=0.5 WHERE seq=1",
+        "DELETE FROM charges WHERE seq=1",
+        "DELETE FROM terms",
+        "DELETE FROM limits",
+    ],
+)
+def test_an_altered_ledger_is_refused(ledger: ht.Ledger, tampering: str) -> None:
+    ledger.reserve(charge("r1"))
+    ledger.reserve(charge("r2"))
+    with sqlite3.connect(ledger.path) as db:
+        db.execute(tampering)
+    with pytest.raises(ht.LedgerError, match="altered|damaged"):
+        ledger.spent()
+    with pytest.raises(ht.LedgerError, match="altered|damaged"):
+        ledger.reserve(charge("r3"))
+
+
+def test_a_damaged_page_is_refused(ledger: ht.Ledger) -> None:
+    ledger.reserve(charge())
+    content = bytearray(ledger.path.read_bytes())
+    content[100:] = b"\xff" * (len(content) - 100)
+    ledger.path.write_bytes(bytes(content))
+    with pytest.raises(ht.LedgerError):
+        ledger.spent()
+
+
+def _race(path: Path, run: str, barrier: Any, outcomes: Any) -> None:
+    barrier.wait()
+    try:
+        ht.Ledger(path).reserve(charge(run))
+        outcomes.put("passed")
+    except ht.BudgetError:
+        outcomes.put("refused")
+
+
+def test_parallel_runs_cannot_both_pass_the_last_of_a_budget(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    for attempt in range(3):
+        ledger = ht.Ledger.new(tmp_path / f"race{attempt}.db", epsilon=1.5 * COST, delta=1e-4)
+        barrier, outcomes = context.Barrier(4), context.Queue()
+        racers = [context.Process(target=_race, args=(ledger.path, f"r{i}", barrier, outcomes)) for i in range(4)]
+        for racer in racers:
+            racer.start()
+        found = sorted(outcomes.get(timeout=60) for _ in racers)
+        for racer in racers:
+            racer.join()
+        assert found == ["passed", "refused", "refused", "refused"]
+        assert len(ledger.entries()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"epsilon": 0, "delta": 1e-5}, "epsilon=0"),
+        ({"epsilon": 1, "delta": 2}, "delta=2"),
+        ({"epsilon": 1, "delta": 1e-5, "rule": "magic"}, "rule must be"),
+        ({"epsilon": 1, "delta": 1e-5, "unit": "day"}, "unit must be"),
+    ],
+)
+def test_bad_terms(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ht.SettingError, match=message):
+        ht.Ledger.new(tmp_path / "bad.db", **arguments)
+    assert not (tmp_path / "bad.db").exists()
+
+
+def test_a_missing_ledger_says_how_to_make_it(tmp_path: Path) -> None:
+    with pytest.raises(ht.LedgerError, match=r"does not exist; make it with `hushtune ledger limit"):
+        ht.Ledger(tmp_path / "none.db").spent()

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+import hushtune as ht
+
+PRIVACY = ht.Privacy(1.0)
+
+
+def test_the_default_accepts() -> None:
+    ht.Policy().check("top-votes", "clear", 1, None)
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (ht.Policy(opt_out=True), "opted out"),
+        (ht.Policy(seals=("masked",)), "seal must be one of"),
+        (ht.Policy(queries=("other",)), "query must be one of"),
+        (ht.Policy(smallest_cohort=11), "at least 11 clients"),
+        (ht.Policy(epsilon=0.5), "got epsilon=1"),
+    ],
+)
+def test_each_rule_refuses(policy: ht.Policy, message: str) -> None:
+    with pytest.raises(ht.RefusedError, match=message):
+        policy.check("top-votes", "clear", 10, PRIVACY)
+
+
+def test_a_limit_on_epsilon_refuses_runs_without_one() -> None:
+    with pytest.raises(ht.RefusedError, match="no epsilon at all"):
+        ht.Policy(epsilon=5.0).check("top-votes", "clear", 10, None)
+
+
+def test_bad_policies() -> None:
+    with pytest.raises(ht.SettingError, match="epsilon=0"):
+        ht.Policy(epsilon=0)
+    with pytest.raises(ht.SettingError, match="smallest_cohort"):
+        ht.Policy(smallest_cohort=0)

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hushtune as ht
+from hushtune.fingerprint import fingerprint
+
+CODE = """
+from hushtune.fingerprint import fingerprint
+import numpy as np
+def f(config, data): return config["x"] in {"a", "b", "c"}
+print(fingerprint([np.arange(3.0), {"b": 1, "a": 2}, f, "text", None, {"x", "y", "z"}]))
+"""
+
+
+def test_equal_in_every_process() -> None:
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", CODE], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": s}
+        )
+        for s in ("1", "2")
+    ]
+    assert runs[0].stdout == runs[1].stdout != ""
+
+
+@dataclass
+class Point:
+    x: int
+
+
+def closure(value: float) -> Callable[[], float]:
+    return lambda: value
+
+
+def add(x: int) -> int:
+    return x + 1
+
+
+def subtract(x: int) -> int:
+    return x - 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (np.arange(3), np.arange(3.0)),
+        (np.arange(4), np.arange(4).reshape(2, 2)),
+        ([1, [2]], [[1], 2]),
+        ({"a": 1}, {"a": 2}),
+        (1, True),
+        (1, "1"),
+        (Point(1), Point(2)),
+        (closure(1.0), closure(2.0)),
+        (add, subtract),
+        (ht.Rows(np.zeros(2), np.zeros(2)), ht.Rows(np.zeros(2), np.ones(2))),
+    ],
+)
+def test_different_content_differs(one: Any, other: Any) -> None:
+    assert fingerprint(one) != fingerprint(other)
+    assert fingerprint(one) == fingerprint(one)
+
+
+def test_order_of_a_mapping_does_not_matter() -> None:
+    assert fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1})
+
+
+def test_what_cannot_be_fingerprinted_says_what_to_do() -> None:
+    with pytest.raises(ht.SettingError, match="fingerprint"):
+        fingerprint(x for x in range(3))

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hushtune as ht
+from hushtune.client import Party
+from hushtune.randomness import SystemRandomness
+from hushtune.trials import TrialStore
+
+CONFIGS = [{"x": float(x)} for x in range(7)]
+
+
+class Plain:
+    def losses(self, configs: list[ht.Config], data: Any, seed: int) -> np.ndarray:
+        return np.array([config["x"] + float(data.y[0]) for config in configs])
+
+
+class Broken:
+    def losses(self, configs: list[ht.Config], data: Any, seed: int) -> np.ndarray:
+        raise RuntimeError(f"secret {data.y[0]}")
+
+
+class Fatal:
+    def losses(self, configs: list[ht.Config], data: Any, seed: int) -> np.ndarray:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return np.zeros(0)
+
+
+class Unsendable(Plain):
+    def fingerprint(self) -> str:
+        return "unsendable"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("not picklable")
+
+
+def parties(tmp_path: Path, *objectives: Any) -> list[Party]:
+    store = TrialStore(tmp_path / "trials.db")
+    return [
+        Party(
+            f"c{i}",
+            ht.Client((np.zeros((1, 1)), np.array([float(i)])), objective),
+            store,
+            tmp_path / f"c{i}",
+            SystemRandomness(),
+        )
+        for i, objective in enumerate(objectives)
+    ]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("count", [1, 3, 12])
+def test_fills_every_trial_and_reports_all_progress(tmp_path: Path, jobs: int, count: int) -> None:
+    found = parties(tmp_path, *[Plain()] * count)
+    done: list[int] = []
+    ht.Search().fill(found, CONFIGS, jobs, done.append)
+    assert sum(done) == count * len(CONFIGS)
+    for at, party in enumerate(found):
+        assert not party.missing(CONFIGS, 0)
+        np.testing.assert_allclose(party.losses(CONFIGS, 0), np.arange(7) + at)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_failure_stays_with_its_client(tmp_path: Path, jobs: int) -> None:
+    good, bad = found = parties(tmp_path, Plain(), Broken())
+    ht.Search().fill(found, CONFIGS, jobs, lambda done: None)
+    assert good.failure is None
+    assert bad.failure == "RuntimeError: secret 1.0"
+    assert "secret 1.0" in (tmp_path / "c1" / "client.log").read_text()
+    assert not (tmp_path / "c0").exists()
+
+
+def test_an_objective_that_kills_its_process_fails_alone(tmp_path: Path) -> None:
+    found = parties(tmp_path, Plain(), Fatal(), Plain(), Plain())
+    ht.Search().fill(found, CONFIGS, 2, lambda done: None)
+    assert [party.failure for party in found] == [None, "the process that scored this client died", None, None]
+    for at in (0, 2, 3):
+        np.testing.assert_allclose(found[at].losses(CONFIGS, 0), np.arange(7) + at)
+
+
+def test_an_objective_that_cannot_be_sent_is_scored_here(tmp_path: Path) -> None:
+    found = parties(tmp_path, Unsendable(), Unsendable())
+    ht.Search().fill(found, CONFIGS, 2, lambda done: None)
+    np.testing.assert_allclose(found[1].losses(CONFIGS, 0), np.arange(7) + 1)
+
+
+def test_the_seed_is_checked() -> None:
+    with pytest.raises(ht.SettingError, match="seed=-1"):
+        ht.Search(seed=-1)
