@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -136,14 +136,16 @@ class Party:
 
     def _known(self, seed: int) -> dict[str, float]:
         if self.client.objective is None:
-            return self._brought
+            return dict(self._brought)
         return {**self.store.get(self.data_key, self.objective_key, seed), **self._brought}
 
     def missing(self, configs: Sequence[Config], seed: int) -> list[Config]:
         """The configs that have no trial yet and that the objective could score."""
+        return self._unscored(configs, self._known(seed))
+
+    def _unscored(self, configs: Sequence[Config], known: Mapping[str, float]) -> list[Config]:
         if self.client.objective is None:
             return []
-        known = self._known(seed)
         return [config for config in configs if config_key(config) not in known]
 
     def keep(self, configs: Sequence[Config], seed: int, losses: FloatArray) -> None:
@@ -154,10 +156,12 @@ class Party:
         """The client's losses, shape (configs,), scoring what is missing. NaN: no finite loss is known."""
         if self.failure is not None:
             raise ObjectiveError(self.failure)
-        if todo := self.missing(configs, seed):
-            assert self.client.objective is not None
-            self.keep(todo, seed, checked_losses(self.client.objective, todo, self.client.data, seed))
         known = self._known(seed)
+        if todo := self._unscored(configs, known):
+            assert self.client.objective is not None
+            losses = checked_losses(self.client.objective, todo, self.client.data, seed)
+            self.keep(todo, seed, losses)
+            known |= {config_key(config): loss for config, loss in zip(todo, losses, strict=True)}
         return np.array([known.get(config_key(config), np.nan) for config in configs])
 
     def log(self, message: str) -> None:

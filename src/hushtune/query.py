@@ -56,8 +56,8 @@ class KHot:
     length: int
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.k, int) and 1 <= self.k <= self.length):
-            raise SettingError(f"`1 <= k <= candidates` must hold, but got k={self.k}, candidates={self.length}")
+        if type(self.k) is not int or not 1 <= self.k <= self.length:
+            raise SettingError(f"`1 <= k <= candidates` must hold, but got k={self.k!r}, candidates={self.length}")
 
     @property
     def largest(self) -> int:

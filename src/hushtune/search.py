@@ -58,10 +58,8 @@ class Search:
         self, tasks: list[tuple[Party, list[Config]]], jobs: int
     ) -> Iterator[tuple[Party, list[Config], FloatArray | str]]:
         work = [(party.client.objective, todo, party.client.data, self.seed) for party, todo in tasks]
-        outcomes = (
-            enumerate(map(_attempt, *zip(*work, strict=True))) if jobs == 1 or len(work) < 2 else _pool(work, jobs)
-        )
-        for at, outcome in outcomes:
+        inline = jobs == 1 or len(work) < 2
+        for at, outcome in (_numbered(at, *task) for at, task in enumerate(work)) if inline else _pool(work, jobs):
             yield *tasks[at], outcome
 
 

@@ -70,7 +70,7 @@ def tune(
         BudgetError: a ledger's limit would be exceeded; nothing was spent.
         AbortedError: too few clients answered; nothing was opened, but the budget stays reserved.
     """
-    bounds = _announced(candidates, method)
+    bounds = _announced(candidates, method, privacy)
     seal, search, progress = seal or Clear(), search or Search(), Progress(quiet)
     place = Path(folder) if folder is not None else None
     seed = simulation.seed if simulation is not None else None
@@ -105,7 +105,7 @@ def method_to_json(method: Method) -> dict[str, Any]:
     return {"name": method.name, **asdict(method)}  # type: ignore[call-overload]
 
 
-def _announced(candidates: Any, method: Any) -> tuple[Bound, ...]:
+def _announced(candidates: Any, method: Any, privacy: Privacy | None) -> tuple[Bound, ...]:
     if not isinstance(candidates, Candidates):
         raise SettingError(
             "candidates must be a finite public list: space.grid(...), space.sample(...) or "
@@ -113,6 +113,8 @@ def _announced(candidates: Any, method: Any) -> tuple[Bound, ...]:
         )
     if not hasattr(method, "bounds") or isinstance(method, type):
         raise SettingError(f"method must be a method such as Vote(k=5), but got {method!r}")
+    if privacy is not None and privacy.unit != "client":
+        raise SettingError(f"unit must be 'client' for method '{method.name}', but got '{privacy.unit}'")
     bounds: tuple[Bound, ...] = method.bounds(candidates)
     return bounds
 

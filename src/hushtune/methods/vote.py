@@ -76,8 +76,8 @@ class Vote:
     name: ClassVar[str] = "vote"
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.k, int) and self.k >= 1):
-            raise SettingError(f"`k >= 1` must hold for Vote, but got k={self.k}")
+        if type(self.k) is not int or self.k < 1:
+            raise SettingError(f"`k >= 1` must hold for Vote, but got k={self.k!r}")
         if self.decode not in _DECODINGS:
             raise SettingError(f"decode must be one of {list(_DECODINGS)}, but got '{self.decode}'")
 

@@ -130,6 +130,7 @@ def respond(message: bytes, party: Party, roster: Roster) -> bytes:
 def release(request: Request, message: bytes, party: Party, roster: Roster) -> bytes:
     """One contribution, at most once for each (run, step)."""
     _check(request, party, roster)
+    honest = request.seal.honest(len(roster))
     digest = hashlib.sha256(message).digest()
     if party.answers is not None and (earlier := party.answers.earlier(request.run, request.step, digest)):
         return earlier
@@ -137,7 +138,7 @@ def release(request: Request, message: bytes, party: Party, roster: Roster) -> b
     if party.answers is not None:
         party.answers.begin(request.run, request.step, digest)
     _reserve(request, party)
-    share = request.noise.share(request.seal.honest(len(roster)), len(vector), party.randomness)
+    share = request.noise.share(honest, len(vector), party.randomness)
     reply = request.seal.protect(vector + share)
     if party.answers is not None:
         party.answers.finish(request.run, request.step, reply)

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.test_study import GOOD
+
+STUDY = GOOD.replace("clients = 4", "clients = 12")
+
+
+def hushtune(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from hushtune.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=300)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY)
+    return path
+
+
+def test_a_real_run_its_ledgers_and_its_verification(study: Path, tmp_path: Path, home: Path) -> None:
+    out = tmp_path / "runs" / "first"
+    first = hushtune("run", study, "--out", out)
+    assert first.returncode == 0, first.stderr
+    for part in ("chosen config:", "Privacy statement", "Guarantee: (1, 1e-05)", str(out / "result.json")):
+        assert part in first.stdout
+    assert "Simulation figures" not in first.stdout
+    verified = hushtune("verify", out, "--json")
+    assert verified.returncode == 0
+    assert json.loads(verified.stdout)["holds"]
+
+    shown = json.loads(hushtune("ledger", "show", "--json").stdout)["ledgers"]
+    assert len(shown) == 13
+    assert all(len(ledger["charges"]) == 1 for ledger in shown)
+
+    again = hushtune("run", study, "--out", tmp_path / "second")
+    assert again.returncode == 2
+    assert again.stdout == ""
+    (line,) = again.stderr.splitlines()
+    assert "would bring it to epsilon 2" in line
+    (coordinator,) = [fact["path"] for fact in shown if "coordinator" in fact["path"]]
+    raised = hushtune("ledger", "limit", coordinator, "--epsilon", "3", "--delta", "1e-4")
+    assert "left: 2" in raised.stdout
+    blocked = hushtune("run", study, "--out", tmp_path / "third", "--quiet")
+    assert blocked.returncode == 3
+    (line,) = blocked.stderr.splitlines()
+    assert line.startswith("aborted: 11 of 12 clients must answer")
+
+    raw = json.loads((out / "result.json").read_text())
+    raw["spent"]["epsilon"] = 0.1
+    (out / "result.json").write_text(json.dumps(raw))
+    tampered = hushtune("verify", out)
+    assert tampered.returncode == 1
+    assert "FAIL epsilon computed" in tampered.stdout
+
+
+def test_json_output_is_one_object(study: Path, tmp_path: Path) -> None:
+    study.write_text(STUDY + "[simulation]\nseed = 1\n")
+    done = hushtune("run", study, "--out", tmp_path / "run", "--json")
+    assert json.loads(done.stdout)["simulation"]["figures"]["opt"] > 0.9
+    finished = hushtune("run", study, "--out", tmp_path / "run")
+    assert finished.returncode == 2
+    assert "holds a finished run" in finished.stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [("epsilon = 1.0", "epsilon = -3", "epsilon=-3"), ("k = 2", "k = 99", "k=99, candidates=12")],
+)
+def test_bad_input_is_one_line_exit_2_and_no_ledger(
+    study: Path, tmp_path: Path, home: Path, old: str, new: str, message: str
+) -> None:
+    study.write_text(STUDY.replace(old, new))
+    failed = hushtune("run", study, "--out", tmp_path / "run")
+    assert failed.returncode == 2
+    (line,) = failed.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert message in line
+    assert not list(home.glob("**/*.db"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_ledger_limit_makes_and_changes_and_refuses(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    made = hushtune("ledger", "limit", path, "--epsilon", "2", "--delta", "1e-5", "--rule", "renyi")
+    assert made.returncode == 0
+    shown = hushtune("ledger", "show", path)
+    assert "rule renyi" in shown.stdout
+    assert "limit epsilon 2" in shown.stdout
+    fixed = hushtune("ledger", "limit", path, "--epsilon", "2", "--delta", "1e-5", "--rule", "sums")
+    assert fixed.returncode == 2
+    assert "fixed when it was made" in fixed.stderr
+    for bad in (["--epsilon", "0"], ["--epsilon", "1", "--rule", "x"]):
+        refused = hushtune("ledger", "limit", tmp_path / "new.db", "--delta", "1e-5", *bad)
+        assert refused.returncode == 2
+        assert not (tmp_path / "new.db").exists()
+    path.write_bytes(b"foreign" * 1000)
+    assert hushtune("ledger", "show", path).returncode == 2
+
+
+def test_help_is_quick_and_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from hushtune.cli.app import app; import hushtune;"
+        "print([m for m in ('numpy', 'scipy', 'sklearn', 'optuna', 'dp_accounting', 'torch') if m in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+    assert hushtune("--help").returncode == 0
+    assert hushtune("--version").stdout.startswith("hushtune ")
+    assert hushtune().returncode == 2
+
+
+def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import time, numpy as np, hushtune as ht, pathlib\n"
+        "@ht.objective\n"
+        "def loss(config, data):\n"
+        "    pathlib.Path(__file__).with_name('started').touch()\n"
+        "    time.sleep(30)\n"
+        "def clients():\n"
+        "    return [ht.Client((np.zeros((2, 1)), np.zeros(2)), loss) for i in range(3)]\n"
+    )
+    (tmp_path / "study.toml").write_text(
+        "[clients]\nfactory='slow:clients'\n[space]\nx={type='float',low=0,high=1}\n"
+        "[candidates]\nsample=4\n[method]\nname='vote'\nk=1\n"
+    )
+    command = [sys.executable, "-c", "from hushtune.cli import main; main()", "run", str(tmp_path / "study.toml")]
+    child = subprocess.Popen([*command, "--out", str(tmp_path / "run")], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "started").exists() and time.monotonic() < deadline:
+        pass
+    child.send_signal(2)
+    _, errors = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert "the same command resumes" in errors.splitlines()[-1]

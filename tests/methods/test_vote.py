@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import hushtune as ht
+from hushtune.client import Party
+from hushtune.methods.vote import TopVotes
+from hushtune.randomness import SimulatedRandomness
+from hushtune.run import Replay
+from hushtune.trials import TrialStore
+
+SPACE = ht.Space(x=ht.Int(0, 4))
+CANDIDATES = SPACE.grid()
+
+
+def party(tmp_path: Path, losses: list[float]) -> Party:
+    @ht.objective
+    def loss(config: ht.Config, data: ht.Rows) -> float:
+        return losses[config["x"]]
+
+    client = ht.Client((np.zeros((1, 1)), np.zeros(1)), loss)
+    return Party("a", client, TrialStore(tmp_path / "t.db"), tmp_path, SimulatedRandomness(3, "ties"))
+
+
+def ballots(tmp_path: Path, losses: list[float], k: int, times: int) -> np.ndarray:
+    inside = party(tmp_path, losses)
+    return np.array([TopVotes(k, CANDIDATES, 0).answer(inside) for _ in range(times)])
+
+
+def test_votes_go_to_the_k_smallest_losses(tmp_path: Path) -> None:
+    assert ballots(tmp_path, [0.5, 0.1, 0.9, 0.2, 0.7], 2, 1).tolist() == [[0, 1, 0, 1, 0]]
+
+
+def test_nan_and_inf_rank_last(tmp_path: Path) -> None:
+    losses = [float("nan"), 0.9, float("-inf"), float("inf"), 0.1]
+    assert ballots(tmp_path, losses, 2, 1).tolist() == [[0, 1, 0, 0, 1]]
+
+
+@pytest.mark.statistical
+def test_ties_are_broken_at_random_not_by_index(tmp_path: Path) -> None:
+    """Three equal losses for one remaining vote: chi-square at a false-alarm rate of 1e-7."""
+    found = ballots(tmp_path, [0.5, 0.5, 0.1, 0.5, 0.9], 2, 600)
+    assert found[:, 2].all()
+    assert not found[:, 4].any()
+    assert stats.chisquare(found[:, [0, 1, 3]].sum(0)).pvalue > 1e-7
+
+
+@pytest.mark.statistical
+def test_a_client_without_any_finite_loss_casts_a_uniformly_random_ballot(tmp_path: Path) -> None:
+    """All ten ballots of two out of five are equally likely: chi-square at 1e-7. So is the bound's default."""
+    default = TopVotes(2, CANDIDATES, 0).bound.default
+    source = SimulatedRandomness(4, "default")
+    for found in (
+        ballots(tmp_path, [float("nan")] * 5, 2, 1_000),
+        np.array([default(source) for _ in range(1_000)]),
+    ):
+        places = [tuple(np.flatnonzero(ballot)) for ballot in found]
+        counts = [places.count(pair) for pair in combinations(range(5), 2)]
+        assert sum(counts) == 1_000
+        assert stats.chisquare(counts).pvalue > 1e-7
+
+
+def test_without_noise_the_majority_wins(
+    make_clients: Callable[..., list[ht.Client]], candidates: ht.Candidates
+) -> None:
+    result = ht.tune(make_clients(7), candidates, method=ht.Vote(1), quiet=True, jobs=1)
+    assert result.config == {"x": 0.3}
+    assert result.opened[0].blocks["votes"][3] == 7
+    assert result.opened[0].noise_variance == 0
+
+
+def test_all_votes_for_everybody_needs_no_noise(
+    make_clients: Callable[..., list[ht.Client]], candidates: ht.Candidates
+) -> None:
+    result = ht.tune(make_clients(3), candidates, method=ht.Vote(11), privacy=ht.Privacy(1.0), quiet=True, jobs=1)
+    assert result.noise["scale"] == 0
+    assert result.spent.epsilon == 0
+    assert result.opened[0].blocks["votes"] == [3] * 11
+
+
+def test_both_decodings_read_the_same_opened_counts() -> None:
+    """A lone 9 against a hill of 7: within noise of standard deviation 2 the hill is the better bet."""
+    from hushtune.result import Opened
+
+    candidates = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=21)
+    votes = [0, 0, 9, 0, 0, 0, 0, 0, 0, 3, 6, 7, 6, 4, 0, 0, 0, 0, 0, 0, 0]
+    opened = [Opened("top-votes", {"votes": votes}, 4.0, 30)]
+    arms = ht.Vote(1).variants()
+    chosen = {name: arm.run(Replay(candidates, opened)) for name, arm in arms.items()}
+    assert chosen == {"argmax": candidates[2], "smooth": candidates[11]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"k": 0}, "k=0"),
+        ({"k": 2.0}, "k=2.0"),
+        ({"k": "5"}, "k='5'"),
+        ({"k": True}, "k=True"),
+        ({"decode": "best"}, "decode must be one of"),
+    ],
+)
+def test_bad_settings(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ht.SettingError, match=message):
+        ht.Vote(**arguments)
+
+
+def test_more_votes_than_candidates_are_refused_before_anything_runs(
+    make_clients: Callable[..., list[ht.Client]], candidates: ht.Candidates, home: Path
+) -> None:
+    with pytest.raises(ht.SettingError, match="k=12, candidates=11"):
+        ht.tune(make_clients(3), candidates, method=ht.Vote(12), privacy=ht.Privacy(1.0), quiet=True)
+    assert not home.exists()

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hushtune as ht
+from hushtune.seals import seal_from_json
+from hushtune.seals.base import floor_share
+from hushtune.wire import pack
+
+
+def test_shares_are_counted_with_exact_arithmetic() -> None:
+    """As floats, 1 - .2 - .1 is above .7, and .7 * 10 rounds up to 8."""
+    seal = ht.Clear(dropouts=0.2, corrupt=0.1)
+    assert seal.honest(10) == 7
+    assert seal.needed(10) == 8
+    assert floor_share(0.29, 100) == 29
+    assert floor_share(0.3, 10) == 3
+    assert floor_share(1e-5, 100_000) == 1
+    for clients in range(1, 400):
+        assert seal.honest(clients) == clients - clients * 2 // 10 - clients // 10
+
+
+def test_the_sum_of_what_arrived() -> None:
+    seal = ht.Clear()
+    replies = {f"c{i}": seal.protect(np.array([i, -i, 2**40])) for i in range(5)}
+    replies["bad"] = b"garbage"
+    replies["short"] = seal.protect(np.array([1, 2]))
+    replies["no"] = pack({"kind": "refused", "reason": "policy"})
+    total, rejected = seal.open(replies, 3)
+    assert total.tolist() == [10, -10, 5 * 2**40]
+    assert set(rejected) == {"bad", "short", "no"}
+    assert rejected["no"] == "refused: policy"
+
+
+def test_json_round_trip() -> None:
+    assert seal_from_json(ht.Clear(0.2, 0.3).to_json()) == ht.Clear(0.2, 0.3)
+
+
+@pytest.mark.parametrize("arguments", [{"dropouts": 1.0}, {"dropouts": -0.1}, {"corrupt": float("nan")}])
+def test_bad_shares(arguments: dict[str, float]) -> None:
+    with pytest.raises(ht.SettingError, match="must hold"):
+        ht.Clear(**arguments)

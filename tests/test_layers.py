@@ -1,0 +1,87 @@
+"""A module imports only from its own row or those below it (docs/architecture.md)."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import hushtune
+
+ROOT = Path(hushtune.__file__).parent
+ROWS = [  # lowest first; a package name stands for all its modules, unless a module is named itself
+    ["errors", "_version", "files", "wire", "randomness", "progress", "space", "fingerprint"],
+    ["privacy"],
+    ["trials", "objective", "objectives", "client", "search"],
+    ["query", "seals", "privacy.release"],
+    ["federation", "result", "statement", "runfolder", "run", "simulation", "tune"],
+    ["methods", "data"],
+    ["verify", "study"],
+    ["cli"],
+]
+
+
+def row(module: str) -> int:
+    parts = module.split(".")
+    for size in range(len(parts), 0, -1):
+        for number, names in enumerate(ROWS):
+            if ".".join(parts[:size]) in names:
+                return number
+    raise AssertionError(f"module {module} is in no row: add it to ROWS and to docs/architecture.md")
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix("__init__").rstrip(".")
+        if name:
+            found[name] = path
+    return found
+
+
+def imports(path: Path) -> set[str]:
+    """Every hushtune module a file imports, wherever the import stands."""
+    known, found = modules(), set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        found |= {name.removeprefix("hushtune.") for name in names if name.startswith("hushtune.")}
+    return {name for name in found if name in known}
+
+
+def test_every_module_is_in_a_row_and_imports_downwards() -> None:
+    wrong = [
+        f"{name} (row {row(name)}) imports {other} (row {row(other)})"
+        for name, path in modules().items()
+        for other in imports(path)
+        if row(other) > row(name)
+    ]
+    assert wrong == []
+
+
+def test_the_rule_can_fail() -> None:
+    assert row("privacy.release") > row("privacy.noise")
+    assert row("methods.vote") > row("run")
+    assert "privacy.accounting" in imports(modules()["query"])
+
+
+def test_only_release_sends_what_is_computed_from_data() -> None:
+    """`query.answer` is called in one place; `Seal.protect` in one place; both in the release module."""
+    for call in (".answer(", ".protect("):
+        callers = [
+            name
+            for name, path in modules().items()
+            if call in path.read_text() and f"def {call[1:]}" not in path.read_text()
+        ]
+        assert callers == ["privacy.release"], call
+
+
+def test_seeded_randomness_is_made_only_for_simulations() -> None:
+    makers = [name for name, path in modules().items() if "SimulatedRandomness(" in path.read_text()]
+    assert sorted(makers) == ["federation.local", "simulation"]
+    for name, path in modules().items():
+        if name.startswith(("privacy", "seals")):
+            assert "default_rng" not in path.read_text()
+            assert "np.random" not in path.read_text()

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hushtune as ht
+
+Make = Callable[..., list[ht.Client]]
+
+
+@pytest.fixture
+def result(make_clients: Make, candidates: ht.Candidates) -> ht.Result:
+    return ht.tune(make_clients(12), candidates, method=ht.Vote(2), privacy=ht.Privacy(2.0), quiet=True, jobs=1)
+
+
+def test_result_json_has_the_stated_schema(result: ht.Result, tmp_path: Path) -> None:
+    path = result.save(tmp_path / "run")
+    raw = json.loads(path.read_text())
+    assert raw["schema"] == 1
+    assert raw["hushtune"] == ht.__version__
+    assert set(raw["privacy"]) == {"epsilon", "delta", "neighbours", "unit"}
+    assert set(raw["spent"]) == {"epsilon", "delta"}
+    assert set(raw["clients"]) == {"asked", "answered", "dropped"}
+    for field in ("config", "method", "seal", "disclosures", "seconds", "statement", "opened", "plan", "ledger"):
+        assert raw[field]
+    assert raw["simulation"] is None
+
+
+def test_round_trip_through_a_folder(result: ht.Result, tmp_path: Path) -> None:
+    result.save(tmp_path)
+    again = ht.Result.load(tmp_path)
+    assert again.to_json() == result.to_json()
+    assert again.statement == result.statement
+
+
+def test_a_run_without_epsilon_round_trips_too(
+    make_clients: Make, candidates: ht.Candidates, tmp_path: Path
+) -> None:
+    exact = ht.tune(make_clients(3), candidates, method=ht.Vote(2), quiet=True, jobs=1)
+    exact.save(tmp_path)
+    assert ht.Result.load(tmp_path).to_json() == exact.to_json()
+    assert exact.to_json()["spent"] is None
+    assert "Guarantee: NONE" in exact.statement
+
+
+def test_another_runs_result_is_never_overwritten(
+    result: ht.Result, make_clients: Make, candidates: ht.Candidates, tmp_path: Path
+) -> None:
+    result.save(tmp_path)
+    result.save(tmp_path)
+    other = ht.tune(make_clients(3), candidates, method=ht.Vote(1), quiet=True, jobs=1)
+    with pytest.raises(ht.SettingError, match="another run's result"):
+        other.save(tmp_path)
+
+
+def test_to_optuna_gives_the_opened_values_as_trials(result: ht.Result) -> None:
+    study = result.to_optuna()
+    assert len(study.trials) == len(result.candidates)
+    assert [t.value for t in study.trials] == result.opened[0].blocks["votes"]
+    chosen = [t.params for t in study.trials if t.user_attrs["chosen"]]
+    assert chosen == [result.config]
+    assert study.best_params == result.config  # plain argmax
+
+
+def test_to_optuna_takes_defaults_outside_the_space(make_clients: Make) -> None:
+    candidates = ht.Space(x=ht.Float(0.0, 1.0)).candidates([{"x": 0.3}, {"x": 7.0}])
+    result = ht.tune(make_clients(3), candidates, method=ht.Vote(1), quiet=True, jobs=1)
+    assert [trial.params for trial in result.to_optuna().trials] == [{"x": 0.3}, {"x": 7.0}]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "does not exist"),
+        ("{", "must be JSON"),
+        ("[]", "schema 1"),
+        ('{"schema": 2}', "schema 1"),
+        ('{"schema": 1}', "missing"),
+    ],
+)
+def test_loading_something_else(tmp_path: Path, content: Any, message: str) -> None:
+    if content is not None:
+        (tmp_path / "result.json").write_text(content)
+    with pytest.raises(ht.SettingError, match=message):
+        ht.Result.load(tmp_path)
+
+
+def test_the_statement_names_everything(result: ht.Result) -> None:
+    text = result.statement
+    for part in (
+        "(2, 1e-05)-differential privacy for each client",
+        "replace-one",
+        "INSECURE CHOICE, seal 'clear': the server sees individual ballots",
+        "NEW ledger",
+        "Not covered: the training that follows",
+        "who took part",
+        "12 clients were asked, 12 answered",
+    ):
+        assert part in text, part

@@ -1,0 +1,318 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.conftest import distance
+
+import hushtune as ht
+from hushtune.federation.base import Dropped
+from hushtune.federation.local import LocalFederation
+from hushtune.privacy.release import Roster
+from hushtune.search import Search
+from hushtune.trials import TrialStore
+
+Make = Callable[..., list[ht.Client]]
+PRIVACY = ht.Privacy(3.0)
+
+
+def tune(clients: list[ht.Client], candidates: ht.Candidates, **changes: Any) -> ht.Result:
+    settings: dict[str, Any] = {"method": ht.Vote(1), "privacy": PRIVACY, "quiet": True, "jobs": 1}
+    return ht.tune(clients, candidates, **{**settings, **changes})
+
+
+def test_a_private_run_end_to_end(make_clients: Make, candidates: ht.Candidates) -> None:
+    result = tune(make_clients(60), candidates)
+    assert result.config == {"x": 0.3}  # 60 unanimous votes against noise of standard deviation 2
+    assert result.answered == result.asked == 60
+    assert 2.99 < result.spent.epsilon <= 3.0
+    assert result.simulation is None
+    assert [d.epsilon is None for d in result.disclosures] == [True, False, False]
+
+
+def test_ledgers_of_coordinator_and_clients_are_charged_and_refuse_the_next_run(
+    make_clients: Make, candidates: ht.Candidates, home: Path
+) -> None:
+    clients = make_clients(5)
+    first = tune(clients, candidates)
+    assert first.ledger is not None
+    assert first.ledger.new
+    ledgers = list(home.glob("clients/*/ledger.db"))
+    assert len(ledgers) == 5
+    assert all(len(ht.Ledger(path).entries()) == 1 for path in ledgers)
+    with pytest.raises(ht.BudgetError, match="nothing fits any more"):
+        tune(clients, candidates)
+    with pytest.raises(ht.AbortedError, match="ledger: its limit would be exceeded"):
+        tune(clients, candidates, ledger=ht.Ledger(home / "fresh.db"))  # a fresh coordinator's ledger does not help
+    assert all(len(ht.Ledger(path).entries()) == 1 for path in ledgers)
+
+
+def test_a_clients_ledger_is_found_by_its_data_whatever_its_place(
+    make_clients: Make, candidates: ht.Candidates
+) -> None:
+    clients = make_clients(4)
+    tune(clients, candidates)
+    with pytest.raises(ht.BudgetError):
+        tune(list(reversed(clients)), candidates)
+    with pytest.raises(ht.AbortedError):
+        tune(clients[:3], candidates)  # another federation, so another coordinator's ledger, but the same clients
+
+
+def test_raising_the_limits_lets_a_second_run_through(
+    make_clients: Make, candidates: ht.Candidates, home: Path
+) -> None:
+    clients = make_clients(4)
+    tune(clients, candidates)
+    for path in home.glob("*/**/ledger*.db"):
+        ht.Ledger(path).set_limit(6.0, 2e-5)
+    second = tune(clients, candidates)
+    assert second.ledger is not None
+    assert not second.ledger.new
+    assert second.ledger.runs == 2
+    assert second.ledger.spent.epsilon == pytest.approx(6, rel=1e-3)
+
+
+def test_a_run_is_calibrated_under_its_ledgers_rule(
+    make_clients: Make, candidates: ht.Candidates, tmp_path: Path
+) -> None:
+    ledger = ht.Ledger.new(tmp_path / "renyi.db", 3.0, 1e-5, rule="renyi")
+    result = tune(make_clients(4), candidates, ledger=ledger)
+    assert result.rule["name"] == "renyi"
+    assert result.spent.epsilon == pytest.approx(3, rel=1e-3)
+    plain = tune(make_clients(4, centre=0.4), candidates)
+    assert result.noise["scale"] > plain.noise["scale"]
+
+
+def test_a_simulation_repeats_and_charges_nothing(
+    make_clients: Make, candidates: ht.Candidates, home: Path
+) -> None:
+    simulation = ht.Simulation(seed=5)
+    runs = [tune(make_clients(20), candidates, simulation=simulation) for _ in range(2)]
+    assert runs[0].opened == runs[1].opened
+    other = tune(make_clients(20), candidates, simulation=ht.Simulation(seed=6))
+    assert other.opened != runs[0].opened
+    assert runs[0].simulation == {"seed": 5, "figures": None}
+    assert runs[0].statement.startswith("SIMULATION")
+    assert not list(home.glob("**/ledger*.db"))
+
+
+def test_reference_figures_of_a_simulation(make_clients: Make, candidates: ht.Candidates) -> None:
+    reference = ht.Client((np.zeros((1, 1)), np.array([0.3])), distance)
+    result = tune(make_clients(20), candidates, simulation=ht.Simulation(1, reference, draws=7))
+    figures = result.simulation["figures"] if result.simulation else {}
+    assert figures["opt"] == 1.0
+    assert figures["random_guess"] == pytest.approx(1 - np.mean(np.abs(np.linspace(0, 1, 11) - 0.3)))
+    assert figures["draws"] == 7
+    assert set(figures["means"]) == {"argmax", "smooth"}
+    assert all(figures["random_guess"] < value <= 1 for value in figures["means"].values())
+
+
+def test_real_noise_is_fresh_every_time(make_clients: Make, candidates: ht.Candidates, tmp_path: Path) -> None:
+    runs = [tune(make_clients(9), candidates, home=tmp_path / str(i)).opened[0].blocks["votes"] for i in range(3)]
+    assert len({tuple(votes) for votes in runs}) == 3
+
+
+def test_nothing_is_scored_again_for_another_epsilon(candidates: ht.Candidates, home: Path) -> None:
+    scored = []
+
+    class Counting:
+        def fingerprint(self) -> str:
+            return "counting"
+
+        def losses(self, configs: list[ht.Config], data: Any, seed: int) -> np.ndarray:
+            scored.extend(configs)
+            return np.zeros(len(configs))
+
+    clients = [ht.Client((np.zeros((1, 1)), np.array([i])), Counting()) for i in range(3)]
+    tune(clients, candidates, privacy=None)
+    assert len(scored) == 33
+    tune(clients, candidates, privacy=ht.Privacy(0.5), method=ht.Vote(2))
+    assert len(scored) == 33
+
+
+def test_the_search_seed_reaches_objective_and_query(candidates: ht.Candidates) -> None:
+    seeds = set()
+
+    class Seeds:
+        def fingerprint(self) -> str:
+            return "seeds"
+
+        def losses(self, configs: list[ht.Config], data: Any, seed: int) -> np.ndarray:
+            seeds.add(seed)
+            return np.zeros(len(configs))
+
+    clients = [ht.Client((np.zeros((1, 1)), np.zeros(1)), Seeds())]
+    tune(clients, candidates, search=ht.Search(seed=9), privacy=None)
+    assert seeds == {9}
+
+
+class Broken:
+    def fingerprint(self) -> str:
+        return "broken"
+
+    def losses(self, configs: list[ht.Config], data: Any, seed: int) -> np.ndarray:
+        raise RuntimeError(f"secret {data.y[0]}")
+
+
+def test_without_epsilon_a_failing_client_is_dropped_and_named(
+    make_clients: Make, candidates: ht.Candidates
+) -> None:
+    clients = [*make_clients(10), ht.Client((np.zeros((1, 1)), np.array([5.0])), Broken(), name="hospital-x")]
+    result = tune(clients, candidates, privacy=None)
+    assert result.dropped == {"hospital-x": "refused: objective failed: ObjectiveError: RuntimeError: secret 5.0"}
+    assert result.answered == 10
+    assert "hospital-x" in result.statement
+
+
+def test_with_epsilon_a_failing_client_looks_like_any_other(
+    make_clients: Make, candidates: ht.Candidates, tmp_path: Path, home: Path, caplog: Any, capfd: Any
+) -> None:
+    """Change one client's data so that its objective fails, and compare EVERYTHING visible but the noisy counts."""
+
+    def visible(objective: Any) -> tuple[Any, str]:
+        rng = np.random.default_rng(3)
+        clients = make_clients(10)
+        clients[4] = ht.Client((np.zeros((1, 1)), rng.normal(size=1)), objective, name="client-4")
+        folder = tmp_path / f"run-{type(objective).__name__}"
+        result = tune(clients, candidates, home=tmp_path / folder.name, folder=folder, quiet=False)
+        raw = json.loads((folder / "result.json").read_text())
+        for field in ("run", "opened", "config", "index", "seconds"):
+            raw.pop(field)
+        output = capfd.readouterr()
+        shown = [line for line in output.err.splitlines() if "0:00" not in line]
+        return raw, result.statement + output.out + "".join(shown) + caplog.text
+
+    assert visible(distance) == visible(Broken())
+    assert "secret" in (tmp_path / "run-Broken" / "clients" / "client-4" / "client.log").read_text()
+
+
+def test_too_few_answers_abort_with_nothing_opened(
+    make_clients: Make, candidates: ht.Candidates, home: Path
+) -> None:
+    clients = make_clients(10)
+    for client in clients[:2]:
+        client.policy = ht.Policy(opt_out=True)
+    with pytest.raises(ht.AbortedError, match=r"9 of 10 clients must answer .* but got 8; nothing was opened"):
+        tune(clients, candidates)
+    (ledger,) = home.glob("coordinator/*.db")
+    (entry,) = ht.Ledger(ledger).entries()
+    assert not entry.opened  # reserved, not refunded
+
+
+def test_dropouts_within_the_limit_are_named_and_the_rest_is_summed(
+    make_clients: Make, candidates: ht.Candidates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = LocalFederation.exchange
+
+    def lossy(self: LocalFederation, out: Mapping[str, bytes], progress: Any) -> Mapping[str, bytes | Dropped]:
+        return {**real(self, out, progress), "client-03": Dropped("no reply in time"), "client-07": b"garbage"}
+
+    monkeypatch.setattr(LocalFederation, "exchange", lossy)
+    result = tune(make_clients(20), candidates, privacy=None)
+    assert result.opened[0].blocks["votes"][3] == 18
+    assert set(result.dropped) == {"client-03", "client-07"}
+    assert result.opened[0].answered == 18
+
+
+def test_an_interrupted_run_is_resumed_not_repeated(
+    make_clients: Make, candidates: ht.Candidates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clients, folder = make_clients(5), tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(ht.Result, "save", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            tune(clients, candidates, folder=folder)
+    opened = json.loads((folder / "run.json").read_text())["opened"][0]["opened"]["blocks"]
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalFederation, "exchange", None)  # nobody is asked again
+        result = tune(clients, candidates, folder=folder)
+    assert result.opened[0].blocks == opened
+    with pytest.raises(ht.SettingError, match="holds a finished run"):
+        tune(clients, candidates, folder=folder)
+
+
+def test_scoring_survives_an_interruption(make_clients: Make, candidates: ht.Candidates, tmp_path: Path) -> None:
+    calls = []
+
+    class Slow:
+        def fingerprint(self) -> str:
+            return "slow"
+
+        def losses(self, configs: list[ht.Config], data: Any, seed: int) -> np.ndarray:
+            if len(calls) == 2:
+                calls.append("interrupted")
+                raise KeyboardInterrupt
+            calls.append("scored")
+            return np.zeros(len(configs))
+
+    clients = [ht.Client((np.zeros((1, 1)), np.array([i])), Slow()) for i in range(8)]
+    folder = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        tune(clients, candidates, folder=folder)
+    tune(clients, candidates, folder=folder)
+    assert calls.count("scored") == 8
+
+
+def test_other_settings_do_not_resume(make_clients: Make, candidates: ht.Candidates, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    tune(make_clients(3), candidates, folder=folder)
+    (folder / "result.json").unlink()
+    with pytest.raises(ht.SettingError, match="with other settings"):
+        tune(make_clients(3), candidates, folder=folder, method=ht.Vote(2))
+    (folder / "run.json").write_text("{")
+    with pytest.raises(ht.SettingError, match="damaged"):
+        tune(make_clients(3), candidates, folder=folder)
+
+
+def test_equal_data_twice_are_two_clients_with_two_ledgers_and_two_noise_shares(
+    candidates: ht.Candidates, home: Path
+) -> None:
+    same = [ht.Client((np.zeros((1, 1)), np.array([0.3])), distance) for _ in range(4)]
+    tune(same, candidates)
+    assert len(list(home.glob("clients/*/ledger.db"))) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"clients": []}, "at least one client"),
+        ({"candidates": ht.Space(x=ht.Float(0, 1))}, "finite public list"),
+        ({"method": ht.Vote}, "method must be"),
+        ({"jobs": 0}, "jobs=0"),
+        ({"seal": ht.Clear(dropouts=0.5, corrupt=0.5)}, "leave an honest client"),
+        ({"names": ["a", "a", "b"]}, "different names"),
+        ({"names": ["a/b", "c", "d"]}, "name must match"),
+        ({"privacy": ht.Privacy(1.0, unit="record")}, "unit"),
+    ],
+)
+def test_bad_settings_cost_nothing(
+    make_clients: Make, candidates: ht.Candidates, home: Path, arguments: dict[str, Any], message: str
+) -> None:
+    clients = make_clients(2 if "seal" in arguments else 3)
+    for client, name in zip(clients, arguments.pop("names", []), strict=False):
+        client.name = name
+    chosen = arguments.pop("candidates", candidates)
+    with pytest.raises(ht.HushtuneError, match=message) as caught:
+        tune(arguments.pop("clients", clients), chosen, **arguments)
+    assert "\n" not in str(caught.value)
+    assert not list(home.glob("**/ledger*.db"))
+
+
+def test_rosters_name_each_client_once() -> None:
+    with pytest.raises(ht.HushtuneError):
+        Roster(("a", "a"))
+    with pytest.raises(ht.HushtuneError):
+        Roster(())
+
+
+def test_parts_used_by_hand_are_exported_where_documented() -> None:
+    for name in ht.__all__:
+        assert getattr(ht, name) is not None
+    assert Search is ht.Search
+    assert TrialStore.__doc__
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        ht.nonsense  # noqa: B018

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hushtune as ht
+
+Change = Callable[[dict[str, Any]], Any]
+
+
+@pytest.fixture
+def folder(make_clients: Callable[..., list[ht.Client]], candidates: ht.Candidates, tmp_path: Path) -> Path:
+    return (
+        ht.tune(make_clients(12), candidates, method=ht.Vote(2), privacy=ht.Privacy(2.0), quiet=True, jobs=1)
+        .save(tmp_path / "run")
+        .parent
+    )
+
+
+def test_an_honest_result_holds(folder: Path) -> None:
+    checks = ht.verify(folder)
+    assert len(checks) == 7
+    assert all(check.holds for check in checks)
+
+
+def test_a_run_without_epsilon_holds(
+    make_clients: Callable[..., list[ht.Client]], candidates: ht.Candidates, tmp_path: Path
+) -> None:
+    ht.tune(make_clients(3), candidates, method=ht.Vote(2, decode="smooth"), quiet=True, jobs=1).save(tmp_path)
+    assert all(check.holds for check in ht.verify(tmp_path))
+
+
+def _set(*path: Any, to: Any) -> Change:
+    def change(raw: dict[str, Any]) -> None:
+        for key in path[:-1]:
+            raw = raw[key]
+        raw[path[-1]] = to
+
+    return change
+
+
+TAMPERINGS: dict[str, Change] = {
+    "smaller epsilon": _set("spent", "epsilon", to=0.5),
+    "smaller delta": _set("spent", "delta", to=1e-9),
+    "more was asked for": _set("privacy", "epsilon", to=1.0),
+    "other relation": _set("privacy", "neighbours", to="zero-out"),
+    "less noise in the plan": _set("plan", 0, "variance", to=1.0),
+    "fewer changed coordinates": _set("plan", 0, "coordinates", to=1),
+    "other scale": _set("noise", "scale", to=99.0),
+    "more honest clients": _set("noise", "honest", to=12),
+    "no dropouts assumed": _set("seal", "corrupt", to=0.5),
+    "other k": _set("method", "k", to=3),
+    "other config": _set("config", to={"x": 1.0}),
+    "other index": _set("index", to=0),
+    "other counts": _set("opened", 0, "blocks", "votes", to=[99, *[0] * 10]),
+    "smaller noise variance": _set("opened", 0, "noise_variance", to=1.0),
+    "fewer answers": _set("opened", 0, "answered", to=3),
+    "hidden disclosure": lambda raw: raw["disclosures"].pop(1),
+    "hidden opening": lambda raw: raw["opened"].pop(),
+    "no events": _set("plan", to=[]),
+}
+
+
+@pytest.mark.parametrize("name", TAMPERINGS)
+def test_tampering_is_found(folder: Path, name: str) -> None:
+    path = folder / "result.json"
+    raw = json.loads(path.read_text())
+    if name == "other index" and raw["index"] == 0:
+        raw["index"] = 1
+    TAMPERINGS[name](raw)
+    path.write_text(json.dumps(raw))
+    assert not all(check.holds for check in ht.verify(folder))
