@@ -20,6 +20,9 @@ class Counting:
     def __init__(self) -> None:
         self.scored: list[ht.Config] = []
 
+    def __deepcopy__(self, memo: object) -> Counting:
+        return self  # the test wants to see all copies' calls
+
     def fingerprint(self) -> str:
         return "counting"
 

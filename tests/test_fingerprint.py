@@ -67,6 +67,39 @@ def test_different_content_differs(one: Any, other: Any) -> None:
     assert fingerprint(one) == fingerprint(one)
 
 
+def test_code_counts_wherever_it_stands() -> None:
+    """An edited method, helper, global or class constant is another objective."""
+    base = {
+        "helper": "def helper(x): return x\n",
+        "rate": "RATE = 1.0\n",
+        "kind": "class Kind:\n    scale = 2.0\n    def losses(self, c, d, s): return helper(RATE * self.scale)\n",
+    }
+    changes = {
+        "helper": "def helper(x): return -x\n",
+        "rate": "RATE = 3.0\n",
+        "kind": base["kind"].replace("2.0", "4.0"),
+    }
+
+    def key(pieces: dict[str, str]) -> str:
+        scope: dict[str, Any] = {"__name__": "made_up"}
+        exec("".join(pieces.values()), scope)
+        return fingerprint(scope["Kind"]())
+
+    assert key(base) == key(base)
+    assert len({key(base), *(key({**base, name: text}) for name, text in changes.items())}) == 4
+
+
+def test_recursive_code_and_nested_mappings() -> None:
+    def countdown(n: int) -> int:
+        return countdown(n - 1) if n else 0
+
+    assert fingerprint(countdown) == fingerprint(countdown)
+    assert fingerprint({"a": {}, "b": 1}) != fingerprint({"a": {"b": 1}})
+    assert fingerprint(np.array(["yes", "no", "yes"], dtype=object)) == fingerprint(
+        np.array(["ye" + "s", "no", "".join(["y", "es"])], dtype=object)
+    )
+
+
 def test_order_of_a_mapping_does_not_matter() -> None:
     assert fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1})
 

@@ -36,6 +36,9 @@ class Unsendable(Plain):
     def fingerprint(self) -> str:
         return "unsendable"
 
+    def __deepcopy__(self, memo: object) -> Unsendable:
+        return self
+
     def __reduce__(self) -> Any:
         raise TypeError("not picklable")
 
@@ -59,7 +62,7 @@ def parties(tmp_path: Path, *objectives: Any) -> list[Party]:
 def test_fills_every_trial_and_reports_all_progress(tmp_path: Path, jobs: int, count: int) -> None:
     found = parties(tmp_path, *[Plain()] * count)
     done: list[int] = []
-    ht.Search().fill(found, CONFIGS, jobs, done.append)
+    ht.Search().fill(found, CONFIGS, jobs, done.append, private=True)
     assert sum(done) == count * len(CONFIGS)
     for at, party in enumerate(found):
         assert not party.missing(CONFIGS, 0)
@@ -69,7 +72,7 @@ def test_fills_every_trial_and_reports_all_progress(tmp_path: Path, jobs: int, c
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_failure_stays_with_its_client(tmp_path: Path, jobs: int) -> None:
     good, bad = found = parties(tmp_path, Plain(), Broken())
-    ht.Search().fill(found, CONFIGS, jobs, lambda done: None)
+    ht.Search().fill(found, CONFIGS, jobs, lambda done: None, private=True)
     assert good.failure is None
     assert bad.failure == "RuntimeError: secret 1.0"
     assert "secret 1.0" in (tmp_path / "c1" / "client.log").read_text()
@@ -78,7 +81,7 @@ def test_a_failure_stays_with_its_client(tmp_path: Path, jobs: int) -> None:
 
 def test_an_objective_that_kills_its_process_fails_alone(tmp_path: Path) -> None:
     found = parties(tmp_path, Plain(), Fatal(), Plain(), Plain())
-    ht.Search().fill(found, CONFIGS, 2, lambda done: None)
+    ht.Search().fill(found, CONFIGS, 2, lambda done: None, private=True)
     assert [party.failure for party in found] == [None, "the process that scored this client died", None, None]
     for at in (0, 2, 3):
         np.testing.assert_allclose(found[at].losses(CONFIGS, 0), np.arange(7) + at)
@@ -86,8 +89,67 @@ def test_an_objective_that_kills_its_process_fails_alone(tmp_path: Path) -> None
 
 def test_an_objective_that_cannot_be_sent_is_scored_here(tmp_path: Path) -> None:
     found = parties(tmp_path, Unsendable(), Unsendable())
-    ht.Search().fill(found, CONFIGS, 2, lambda done: None)
+    ht.Search().fill(found, CONFIGS, 2, lambda done: None, private=True)
     np.testing.assert_allclose(found[1].losses(CONFIGS, 0), np.arange(7) + 1)
+
+
+class Leaky:
+    """Keeps the first client's label, as a shared scaler would."""
+
+    kept: float | None = None
+
+    def losses(self, configs: list[ht.Config], data: Any, seed: int) -> np.ndarray:
+        self.kept = float(data.y[0]) if self.kept is None else self.kept
+        return np.full(len(configs), self.kept)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_an_objective_keeps_does_not_pass_to_other_clients(tmp_path: Path, jobs: int) -> None:
+    found = parties(tmp_path, *[Leaky()] * 3)
+    shared = Leaky()
+    for party in found:
+        party.client.objective = shared
+    ht.Search().fill(found, CONFIGS, jobs, lambda done: None, private=True)
+    assert [party.losses(CONFIGS, 0)[0] for party in found] == [0.0, 1.0, 2.0]
+
+
+class Writing:
+    """Writes into the configs it is given."""
+
+    def losses(self, configs: list[ht.Config], data: Any, seed: int) -> np.ndarray:
+        for config in configs:
+            config["x"] = 12345.0
+        return np.zeros(len(configs))
+
+
+def test_an_objective_cannot_write_into_the_public_candidates(tmp_path: Path) -> None:
+    configs = [{"x": 1.0}, {"x": 2.0}]
+    ht.Search().fill(parties(tmp_path, Writing()), configs, 1, lambda done: None, private=True)
+    parties(tmp_path, Writing())[0].losses(configs, 5)
+    assert configs == [{"x": 1.0}, {"x": 2.0}]
+
+
+def test_a_private_run_does_not_show_by_its_work_who_failed_before(tmp_path: Path) -> None:
+    def work(private: bool) -> list[int]:
+        done: list[int] = []
+        ht.Search().fill(parties(tmp_path, Plain(), Broken()), CONFIGS, 1, done.append, private)
+        return done
+
+    work(private=True)
+    assert work(private=True) == [7, 7]  # nothing left to do, as if nobody had failed
+    assert work(private=False) == [7, 0, 7]  # without epsilon it is tried again
+
+
+def test_data_that_cannot_be_read_is_a_failure_like_any_other(tmp_path: Path) -> None:
+    class Unreadable:
+        def fingerprint(self) -> str:
+            raise ValueError("row 17 is unreadable")
+
+    good, bad = found = parties(tmp_path, Plain(), Plain())
+    bad.client.data = Unreadable()
+    ht.Search().fill(found, CONFIGS, 1, lambda done: None, private=True)
+    assert good.failure is None
+    assert bad.failure == "ValueError: row 17 is unreadable"
 
 
 def test_the_seed_is_checked() -> None:

@@ -111,7 +111,7 @@ def test_own_clients_come_from_a_factory_beside_the_study(tmp_path: Path) -> Non
         ('split = "iid"', "test = 2", "[data] `0 < test < 1`"),
         ("[candidates]\ngrid = { C = 2 }", "", "needs a table [candidates]"),
         ("[objective]", "[clients]\nfactory = 'x:y'\n[objective]", "either [data]"),
-        ("[privacy]", "privacy = 3\n[x]", "TOML"),
+        ("[privacy]", "[privacy]\n[privacy]", "must be TOML"),
         ("[privacy]", "[simulation]\nseed = -1\n[privacy]", "[simulation] `seed >= 0`"),
         ("[privacy]", "[seal]\nname = 'wax'\n[privacy]", "[seal] seal must be one of"),
         ("[privacy]", "[seal]\nname = 'clear'\ndropouts = 2\n[privacy]", "dropouts=2"),

@@ -51,15 +51,17 @@ def test_ledgers_of_coordinator_and_clients_are_charged_and_refuse_the_next_run(
     assert all(len(ht.Ledger(path).entries()) == 1 for path in ledgers)
 
 
-def test_a_clients_ledger_is_found_by_its_data_whatever_its_place(
-    make_clients: Make, candidates: ht.Candidates
-) -> None:
+def test_a_clients_ledger_goes_by_its_name_never_by_its_data(make_clients: Make, candidates: ht.Candidates) -> None:
     clients = make_clients(4)
+    for client, name in zip(clients, "abcd", strict=True):
+        client.name = name
     tune(clients, candidates)
-    with pytest.raises(ht.BudgetError):
-        tune(list(reversed(clients)), candidates)
     with pytest.raises(ht.AbortedError):
         tune(clients[:3], candidates)  # another federation, so another coordinator's ledger, but the same clients
+    for client in clients:
+        client.data = ht.Rows(client.data.X, client.data.y + 1e-9)
+    with pytest.raises(ht.BudgetError):
+        tune(clients, candidates)  # changing the data makes no fresh ledger, and so tells nothing
 
 
 def test_raising_the_limits_lets_a_second_run_through(
@@ -76,6 +78,26 @@ def test_raising_the_limits_lets_a_second_run_through(
     assert second.ledger.spent.epsilon == pytest.approx(6, rel=1e-3)
 
 
+def test_runs_without_epsilon_are_on_record(make_clients: Make, candidates: ht.Candidates, home: Path) -> None:
+    clients = make_clients(3)
+    exact = tune(clients, candidates, privacy=None)
+    assert "1 of the runs on record opened exact values" in exact.statement
+    private = tune(clients, candidates)
+    assert private.ledger is not None
+    assert (private.ledger.runs, private.ledger.exact) == (2, 1)
+    assert "1 of the runs on record opened exact values" in private.statement
+    with pytest.raises(ht.BudgetError, match="a run without epsilon exceeds any"):
+        tune(clients, candidates, privacy=None)
+
+
+def test_clients_cannot_share_a_ledger(make_clients: Make, candidates: ht.Candidates, tmp_path: Path) -> None:
+    clients = make_clients(3)
+    for client in clients[:2]:
+        client.ledger = ht.Ledger(tmp_path / "shared.db")
+    with pytest.raises(ht.SettingError, match="'client-0' and 'client-1' share one"):
+        tune(clients, candidates)
+
+
 def test_a_run_is_calibrated_under_its_ledgers_rule(
     make_clients: Make, candidates: ht.Candidates, tmp_path: Path
 ) -> None:
@@ -83,7 +105,7 @@ def test_a_run_is_calibrated_under_its_ledgers_rule(
     result = tune(make_clients(4), candidates, ledger=ledger)
     assert result.rule["name"] == "renyi"
     assert result.spent.epsilon == pytest.approx(3, rel=1e-3)
-    plain = tune(make_clients(4, centre=0.4), candidates)
+    plain = tune(make_clients(4), candidates, home=tmp_path / "other")
     assert result.noise["scale"] > plain.noise["scale"]
 
 
@@ -120,6 +142,9 @@ def test_nothing_is_scored_again_for_another_epsilon(candidates: ht.Candidates, 
     scored = []
 
     class Counting:
+        def __deepcopy__(self, memo: object) -> Counting:
+            return self
+
         def fingerprint(self) -> str:
             return "counting"
 
@@ -163,7 +188,7 @@ def test_without_epsilon_a_failing_client_is_dropped_and_named(
 ) -> None:
     clients = [*make_clients(10), ht.Client((np.zeros((1, 1)), np.array([5.0])), Broken(), name="hospital-x")]
     result = tune(clients, candidates, privacy=None)
-    assert result.dropped == {"hospital-x": "refused: objective failed: ObjectiveError: RuntimeError: secret 5.0"}
+    assert result.dropped == {"hospital-x": "refused: objective failed; see the client's own log"}
     assert result.answered == 10
     assert "hospital-x" in result.statement
 
@@ -285,6 +310,7 @@ def test_equal_data_twice_are_two_clients_with_two_ledgers_and_two_noise_shares(
         ({"jobs": 0}, "jobs=0"),
         ({"seal": ht.Clear(dropouts=0.5, corrupt=0.5)}, "leave an honest client"),
         ({"names": ["a", "a", "b"]}, "different names"),
+        ({"names": ["a", "A", "b"]}, "different names"),
         ({"names": ["a/b", "c", "d"]}, "name must match"),
         ({"privacy": ht.Privacy(1.0, unit="record")}, "unit"),
     ],

@@ -44,6 +44,12 @@ def test_foreign_messages_are_refused(message: bytes) -> None:
         unpack(message)
 
 
+@pytest.mark.parametrize("text", [b'{"a":NaN}', b'{"a":Infinity}'])
+def test_numbers_that_are_not_json_are_refused(text: bytes) -> None:
+    with pytest.raises(WireError):
+        unpack(b"H\x01" + len(text).to_bytes(4, "big") + text)
+
+
 def test_deep_nesting_is_refused() -> None:
     text = b"[" * 100_000
     with pytest.raises(WireError):

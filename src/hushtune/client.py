@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import logging
+import copy
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,7 +16,6 @@ import numpy as np
 from hushtune.errors import ObjectiveError, SettingError
 from hushtune.fingerprint import fingerprint
 from hushtune.objective import Objective, checked_losses
-from hushtune.privacy.answers import Answers
 from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.policy import Policy
 from hushtune.randomness import Randomness
@@ -75,13 +76,14 @@ class Client:
     Args:
         data: the client's own data: `(X, y)`, or anything with `len` and `take(indices)`.
         objective: how it scores configs on that data. May be left out if `trials` covers all candidates.
-        name: its public name in the roster; results and ledgers speak of it. Default: its place in the list.
+        name: its public name in the roster. Its ledger goes by this name, so keep it the same from run to run.
+            Default: its place in the list.
         trials: an Optuna study the client has run before; configs found there are not scored again.
         policy: what the client accepts, whatever the server asks. Default: everything its ledger allows.
-        ledger: its own ledger. Default: one file per data set under the client's state folder.
+        ledger: its own ledger. Default: one file per name under the home folder.
     """
 
-    data: Any = None
+    data: Any = field(default=None, repr=False)
     objective: Objective | None = None
     name: Id | None = None
     trials: optuna.Study | None = None
@@ -97,13 +99,15 @@ class Client:
             raise SettingError("a client needs an objective, or an Optuna study as its trials, but got neither")
         if self.objective is not None and self.data is None:
             raise SettingError("a client with an objective needs data, but got None")
+        if self.trials is not None:
+            from_study(self.trials)  # refuses a study with several objectives
 
 
 @dataclass
 class Party:
     """The inside of one client: nothing here leaves except through `privacy.release`.
 
-    A marked simulation has neither a ledger nor a record of answers; a real run has both.
+    A marked simulation has no ledger; a real run has one.
     """
 
     id: Id
@@ -112,13 +116,17 @@ class Party:
     folder: Path = field(repr=False)
     randomness: Randomness = field(repr=False)
     ledger: Ledger | None = field(default=None, repr=False)
-    answers: Answers | None = field(default=None, repr=False)
     failure: str | None = field(default=None, repr=False)
 
     @property
     def policy(self) -> Policy:
         """The client's own rules."""
         return self.client.policy or Policy()
+
+    @cached_property
+    def objective(self) -> Objective | None:
+        """The client's own copy: what an objective keeps to itself must not pass from client to client."""
+        return copy.deepcopy(self.client.objective)
 
     @cached_property
     def data_key(self) -> str:
@@ -135,7 +143,7 @@ class Party:
         return from_study(self.client.trials) if self.client.trials is not None else {}
 
     def _known(self, seed: int) -> dict[str, float]:
-        if self.client.objective is None:
+        if self.objective is None:
             return dict(self._brought)
         return {**self.store.get(self.data_key, self.objective_key, seed), **self._brought}
 
@@ -144,7 +152,7 @@ class Party:
         return self._unscored(configs, self._known(seed))
 
     def _unscored(self, configs: Sequence[Config], known: Mapping[str, float]) -> list[Config]:
-        if self.client.objective is None:
+        if self.objective is None:
             return []
         return [config for config in configs if config_key(config) not in known]
 
@@ -152,22 +160,35 @@ class Party:
         """Adds trials."""
         self.store.put(self.data_key, self.objective_key, seed, configs, losses)
 
+    def fail(self, seed: int, reason: str) -> None:
+        """Notes that the objective failed: the reason goes to the log, its last line is kept for this run."""
+        self.log(f"objective failed: {reason}")
+        self.failure = reason.strip().splitlines()[-1]
+        self.store.put_failure(self.data_key, self.objective_key, seed)
+
+    def failed_before(self, seed: int) -> bool:
+        """Whether the objective failed in an earlier run with the same data and seed."""
+        return self.store.has_failure(self.data_key, self.objective_key, seed)
+
     def losses(self, configs: Sequence[Config], seed: int) -> FloatArray:
         """The client's losses, shape (configs,), scoring what is missing. NaN: no finite loss is known."""
         if self.failure is not None:
             raise ObjectiveError(self.failure)
         known = self._known(seed)
         if todo := self._unscored(configs, known):
-            assert self.client.objective is not None
-            losses = checked_losses(self.client.objective, todo, self.client.data, seed)
+            assert self.objective is not None
+            losses = checked_losses(self.objective, todo, self.client.data, seed)
             self.keep(todo, seed, losses)
             known |= {config_key(config): loss for config, loss in zip(todo, losses, strict=True)}
         return np.array([known.get(config_key(config), np.nan) for config in configs])
 
     def log(self, message: str) -> None:
-        """Writes to the client's own log file and nowhere else (what fails inside a client stays there)."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        handler = logging.FileHandler(self.folder / "client.log")
-        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-        handler.emit(logging.LogRecord("hushtune.client", logging.WARNING, "", 0, message, None, None))
-        handler.close()
+        """Writes to the client's own log file and nowhere else: what fails inside a client stays there.
+
+        That includes failing to write, so nothing is raised.
+        """
+        line = f"{datetime.now(UTC).isoformat(timespec='seconds')} {message}\n"
+        with suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with open(self.folder / "client.log", "a", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(line)

@@ -9,66 +9,117 @@ import hashlib
 import io
 import pickle
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from types import CodeType, FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from hushtune.errors import SettingError
 
+_LIBRARIES = {"sklearn", "numpy", "scipy", "pandas", "torch", "builtins"}  # their classes are known by name
+_PLAIN = (str, bytes, int, float, bool, complex, type(None))
+
 
 def fingerprint(value: Any) -> str:
-    """A SHA-256 of the content of arrays, tables, dataclasses, functions and plain values, as 64 hex digits.
+    """A SHA-256 of the content of arrays, tables, objects, functions and plain values, as 64 hex digits.
 
-    An object may say itself what it is through a method `fingerprint() -> str`.
+    A function counts with its code, its closure, and the functions and plain values of its own module that it
+    names; an object with its class's code and its fields. An object may say itself what it is through a method
+    `fingerprint() -> str`.
     """
-    digest = hashlib.sha256()
-    _feed(digest, value)
-    return digest.hexdigest()
+    feed = _Feed()
+    feed(value)
+    return feed.digest.hexdigest()
 
 
-def _feed(digest: Any, value: Any) -> None:  # noqa: PLR0912 (one branch per kind of value)
-    def tag(text: str) -> None:
-        digest.update(f"<{text}>".encode())
+class _Feed:
+    def __init__(self) -> None:
+        self.digest = hashlib.sha256()
+        self._seen: dict[int, Any] = {}  # functions, classes and objects, kept alive so that ids stay theirs
 
-    tag(type(value).__qualname__)
-    if callable(own := getattr(value, "fingerprint", None)) and not isinstance(value, type):
-        tag(own())
-    elif isinstance(value, np.ndarray) and value.dtype != object:
-        tag(f"{value.dtype.str}{value.shape}")
-        digest.update(np.ascontiguousarray(value).tobytes())
-    elif isinstance(value, Mapping):
-        for key, item in sorted(value.items(), key=lambda pair: repr(pair[0])):
-            _feed(digest, key)
-            _feed(digest, item)
-    elif isinstance(value, set | frozenset):
-        _feed(digest, sorted(map(repr, value)))
-    elif isinstance(value, list | tuple):
-        tag(str(len(value)))
-        for item in value:
-            _feed(digest, item)
-    elif isinstance(value, FunctionType):
-        tag(value.__qualname__)
-        _feed(digest, value.__code__)
-        _feed(digest, (value.__defaults__, value.__kwdefaults__))
-        _feed(digest, [cell.cell_contents for cell in value.__closure__ or ()])
-    elif isinstance(value, MethodType):
-        _feed(digest, (value.__func__, value.__self__))
-    elif isinstance(value, CodeType):
-        digest.update(value.co_code)
-        _feed(digest, (value.co_names, value.co_consts))
-    elif isinstance(value, type):
-        tag(f"{value.__module__}.{value.__qualname__}")
-        _feed(digest, [item for _, item in sorted(vars(value).items()) if isinstance(item, FunctionType)])
-    elif is_dataclass(value):
-        _feed(digest, [getattr(value, field.name) for field in fields(value)])
-    elif isinstance(value, str | bytes | int | float | bool | complex | None):
-        tag(repr(value))
-    elif hasattr(value, "columns") and hasattr(value, "to_numpy"):  # a pandas or polars table
-        _feed(digest, [(str(name), np.asarray(value[name]).tolist()) for name in value.columns])
-    else:
-        digest.update(_pickled(value))
+    def tag(self, *texts: object) -> None:
+        for text in texts:
+            content = str(text).encode(errors="surrogatepass")
+            self.digest.update(b"%d:" % len(content) + content)
+
+    def __call__(self, value: Any) -> None:  # noqa: PLR0911, PLR0912 (one branch per kind of value)
+        self.tag(type(value).__module__, type(value).__qualname__)
+        if isinstance(value, _PLAIN):
+            return self.tag(repr(value))
+        if isinstance(value, np.ndarray) and value.dtype != object:
+            self.tag(value.dtype.str, value.shape)
+            return self.digest.update(np.ascontiguousarray(value).tobytes())
+        if isinstance(value, np.ndarray | list | tuple):
+            items = value.ravel().tolist() if isinstance(value, np.ndarray) else value
+            return self.all(items, np.shape(value) if isinstance(value, np.ndarray) else len(items))
+        if isinstance(value, set | frozenset):
+            return self.all(sorted(fingerprint(item) for item in value), len(value))
+        if isinstance(value, Mapping):
+            pairs = sorted(((fingerprint(key), item) for key, item in value.items()), key=lambda pair: pair[0])
+            return self.all([part for pair in pairs for part in pair], len(pairs))
+        if isinstance(value, CodeType):
+            self.digest.update(value.co_code)
+            return self.all([value.co_names, value.co_consts], "code")
+        if hasattr(value, "columns") and hasattr(value, "to_numpy"):  # a pandas or polars table
+            return self.all([(str(name), np.asarray(value[name])) for name in value.columns], len(value))
+        if isinstance(value, ModuleType):
+            return self.tag(value.__name__)
+        if id(value) in self._seen:
+            return self.tag("seen", list(self._seen).index(id(value)))
+        self._seen[id(value)] = value
+        if isinstance(value, MethodType):
+            return self.all([value.__func__, value.__self__], "method")
+        if isinstance(value, FunctionType):
+            return self._function(value)
+        if isinstance(value, type):
+            return self._class(value)
+        if callable(own := getattr(value, "fingerprint", None)):
+            return self.tag(own())
+        return self._object(value)
+
+    def all(self, items: Any, label: object) -> None:
+        self.tag(label)
+        for item in items:
+            self(item)
+
+    def _function(self, function: FunctionType) -> None:
+        self.tag(function.__qualname__)
+        cells = [cell.cell_contents for cell in function.__closure__ or ()]
+        self.all([function.__code__, function.__defaults__, function.__kwdefaults__, cells], "function")
+        for name in sorted(_names(function.__code__)):
+            used = function.__globals__.get(name)
+            own = isinstance(used, FunctionType | type) and used.__module__ == function.__module__
+            if own or (isinstance(used, (*_PLAIN, list, tuple, dict)) and used is not None):
+                self.all([used], name)
+
+    def _class(self, kind: type) -> None:
+        self.tag(kind.__module__, kind.__qualname__)
+        if kind.__module__ == "builtins":
+            return
+        for name, item in sorted(vars(kind).items()):
+            plain = item.__func__ if isinstance(item, staticmethod | classmethod) else item
+            if isinstance(plain, property):
+                plain = plain.fget
+            if isinstance(plain, FunctionType | list | tuple | dict | _PLAIN) and not name.startswith(
+                "__dataclass"
+            ):
+                self.all([plain], name)
+        for base in kind.__bases__:
+            self(base)
+
+    def _object(self, value: Any) -> None:
+        if type(value).__module__.split(".")[0] not in _LIBRARIES:
+            self(type(value))
+        if hasattr(value, "__dict__"):
+            self.all([vars(value)], "fields")
+        else:
+            self.digest.update(_pickled(value))
+
+
+def _names(code: CodeType) -> set[str]:
+    """Global names a function uses, those of functions inside it included."""
+    inner = [_names(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
+    return set(code.co_names).union(*inner)
 
 
 def _pickled(value: Any) -> bytes:

@@ -28,7 +28,8 @@ class Objective(Protocol):
 
 def checked_losses(objective: Objective, configs: Sequence[Config], data: Any, seed: int) -> FloatArray:
     """The objective's losses, refused if they are not one number per config."""
-    losses = np.asarray(objective.losses(configs, data, seed))
+    own = [dict(config) for config in configs]  # an objective that writes into a config writes into a copy
+    losses = np.asarray(objective.losses(own, data, seed))
     if losses.shape != (len(configs),) or losses.dtype.kind not in "fiu":
         raise ObjectiveError(
             f"an objective must return {len(configs)} numbers for {len(configs)} configs, "

@@ -52,14 +52,15 @@ class Opened:
 
 @dataclass(frozen=True)
 class LedgerNote:
-    """The coordinator's ledger after the run."""
+    """The coordinator's ledger after the run: how many runs it has seen, `exact` of them without epsilon."""
 
     new: bool
     rule: str
     runs: int
-    limit: Budget
+    exact: int
+    limit: Budget | None
     spent: Budget
-    left: Budget
+    left: Budget | None
 
 
 @dataclass
@@ -157,8 +158,8 @@ class Result:
     def _from_json(cls, raw: dict[str, Any]) -> Result:
         note = raw["ledger"]
         if note is not None:
-            budgets = {name: Budget(**note[name]) for name in ("limit", "spent", "left")}
-            note = LedgerNote(note["new"], note["rule"], note["runs"], **budgets)
+            budgets = {n: Budget(**note[n]) if note[n] is not None else None for n in ("limit", "spent", "left")}
+            note = LedgerNote(**{**note, **budgets})
         return cls(
             config=raw["config"],
             method=raw["method"],

@@ -23,7 +23,7 @@ from hushtune.privacy.accounting import (
     smallest_scale,
 )
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.ledger import Charge, Ledger
+from hushtune.privacy.ledger import Charge, Ledger, charge_of
 from hushtune.privacy.noise import Noise
 from hushtune.privacy.release import Request
 from hushtune.privacy.skellam import IntArray
@@ -137,26 +137,19 @@ class Run:
         """Variance of one client's noise share."""
         return self.noise.share_variance(self._honest)
 
-    def charge(self) -> Charge | None:
-        """What the whole run costs; None without epsilon."""
-        if self._privacy is None:
-            return None
-        p = self._privacy
-        return Charge(self.id, "run", self.plan, p.delta, p.unit, p.neighbours)
+    def charge(self) -> Charge:
+        """What the whole run costs."""
+        return charge_of(self.id, "run", self.plan, self._privacy)
 
     def check_budget(self) -> None:
         """Refuses a run that would overspend, before anybody spends time on scoring."""
-        charge = self.charge()
-        if self._ledger is not None and self._ledger.exists and charge is not None:
-            self._ledger.check(charge)
+        if self._ledger is not None and self._ledger.exists and self._ledger.limit() is not None:
+            self._ledger.check(self.charge())
 
     def _reserve(self) -> None:
-        charge = self.charge()
-        if self._ledger is None or charge is None or self._privacy is None:
-            return
-        p = self._privacy
-        self._ledger_is_new |= self._ledger.ensure(p.epsilon, p.delta, p.unit, p.neighbours)
-        self._ledger.reserve(charge)
+        if self._ledger is not None:
+            self._ledger_is_new |= self._ledger.ensure(self._privacy)
+            self._ledger.reserve(self.charge())
 
     def sum(self, query: Query) -> Mapping[str, IntArray]:
         """Opens the sum of all clients' answers."""
@@ -188,7 +181,7 @@ class Run:
                 f"{needed} of {len(roster)} clients must answer (dropouts={self._seal.dropouts:g}), "
                 f"but got {answered}; nothing was opened; {_some(dropped)}"
             )
-        if self._ledger is not None and self._privacy is not None:
+        if self._ledger is not None:
             self._ledger.mark_opened(self.id)
         blocks = {name: part.tolist() for name, part in in_blocks(query, total).items()}
         return Opened(query.name, blocks, float(self.share_variance * answered), answered), dropped
@@ -254,13 +247,15 @@ class Run:
     def _note(self) -> LedgerNote | None:
         if self._ledger is None:
             return None
+        charges = [entry.charge for entry in self._ledger.entries()]
         return LedgerNote(
-            self._ledger_is_new,
-            self.rule.name,
-            len(self._ledger.entries()),
-            self._ledger.limit(),
-            self._ledger.spent(),
-            self._ledger.left(),
+            new=self._ledger_is_new,
+            rule=self.rule.name,
+            runs=len(charges),
+            exact=sum(charge.exact for charge in charges),
+            limit=self._ledger.limit(),
+            spent=self._ledger.spent(),
+            left=self._ledger.left(),
         )
 
 

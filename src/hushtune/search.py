@@ -32,32 +32,49 @@ class Search:
         if not 0 <= self.seed < 2**31:
             raise SettingError(f"`0 <= seed < 2**31` must hold, but got seed={self.seed}")
 
-    def fill(self, parties: Sequence[Party], configs: Sequence[Config], jobs: int, advance: Advance) -> None:
+    def fill(
+        self, parties: Sequence[Party], configs: Sequence[Config], jobs: int, advance: Advance, private: bool
+    ) -> None:
         """Scores what is missing, in parallel over clients and configs; keeps each part as it arrives.
 
-        `advance` is called with the number of configs that are done. A client whose objective fails keeps the
-        reason to itself (`Party.failure`, and its own log).
+        A client whose objective fails keeps the reason to itself (`Party.failure`, and its own log). In a private
+        run it is not tried again in the next one either: the work that is visibly left would tell that it failed.
+
+        Args:
+            parties: the clients.
+            configs: what to score.
+            jobs: how many processes.
+            advance: called with the number of configs that are done.
+            private: whether the run has an epsilon.
         """
         tasks = []
         for party in parties:
-            party.failure = None
-            todo = party.missing(configs, self.seed)
+            todo = self._todo(party, configs, private)
             advance(len(configs) - len(todo))
             size = _chunk(len(todo), len(parties), jobs)
             tasks += [(party, todo[at : at + size]) for at in range(0, len(todo), size)]
         for party, todo, outcome in self._score(tasks, jobs):
-            if isinstance(outcome, str):
-                if party.failure is None:
-                    party.log(f"objective failed: {outcome}")
-                party.failure = outcome.strip().splitlines()[-1]
-            else:
+            if not isinstance(outcome, str):
                 party.keep(todo, self.seed, outcome)
+            elif party.failure is None:
+                party.fail(self.seed, outcome)
             advance(len(todo))
+
+    def _todo(self, party: Party, configs: Sequence[Config], private: bool) -> list[Config]:
+        party.failure = None
+        try:
+            todo = party.missing(configs, self.seed)
+            if todo and private and party.failed_before(self.seed):
+                party.failure = "the objective failed in an earlier run; remove trials.db to try again"
+        except Exception as error:  # the client's own data or objective cannot even be told apart
+            party.failure = f"{type(error).__name__}: {error}"
+            party.log(f"cannot score: {party.failure}")
+        return todo if party.failure is None else []
 
     def _score(
         self, tasks: list[tuple[Party, list[Config]]], jobs: int
     ) -> Iterator[tuple[Party, list[Config], FloatArray | str]]:
-        work = [(party.client.objective, todo, party.client.data, self.seed) for party, todo in tasks]
+        work = [(party.objective, todo, party.client.data, self.seed) for party, todo in tasks]
         inline = jobs == 1 or len(work) < 2
         for at, outcome in (_numbered(at, *task) for at, task in enumerate(work)) if inline else _pool(work, jobs):
             yield *tasks[at], outcome
@@ -117,5 +134,7 @@ def _attempt(objective: Objective | None, configs: Sequence[Config], data: Any, 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a warning may quote data
             return checked_losses(objective, configs, data, seed)
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # also an objective that calls sys.exit
         return traceback.format_exc()

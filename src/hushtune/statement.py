@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hushtune.result import Result
+    from hushtune.result import LedgerNote, Result
 
 _NEIGHBOURS = {
     "replace-one": "one {unit}'s data replaced by anything else",
@@ -80,16 +80,23 @@ def _trust(result: Result) -> list[str]:
 def _rest(result: Result) -> list[str]:
     lines = []
     if result.ledger is not None:
-        note = result.ledger
-        age = (
-            "a NEW ledger: what was spent on this data before, elsewhere, is not in it"
-            if note.new
-            else f"{note.runs} runs on record"
-        )
-        lines.append(
-            f"Coordinator's ledger: {age}. Limit epsilon {note.limit.epsilon:g}, delta {note.limit.delta:g}; "
-            f"spent {note.spent.epsilon:.4g}, {note.spent.delta:.3g}; left {note.left.epsilon:.4g}, "
-            f"{note.left.delta:.3g}. Each client also charged its own."
-        )
+        lines += _books(result.ledger)
     lines.append(f"Not covered: {'; '.join(NOT_COVERED)}.")
+    return lines
+
+
+def _books(note: LedgerNote) -> list[str]:
+    age = (
+        "NEW; what was spent on this data before, elsewhere, is not in it"
+        if note.new
+        else f"{note.runs} runs on record"
+    )
+    lines = [f"Coordinator's ledger: {age}. Each client also keeps its own."]
+    if note.limit is not None and note.left is not None:
+        lines.append(
+            f"  Limit epsilon {note.limit.epsilon:g}, delta {note.limit.delta:g}; spent {note.spent.epsilon:.4g}, "
+            f"{note.spent.delta:.3g}; left {note.left.epsilon:.4g}, {note.left.delta:.3g}."
+        )
+    if note.exact:
+        lines.append(f"  {note.exact} of the runs on record opened exact values: no epsilon covers those.")
     return lines

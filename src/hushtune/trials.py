@@ -24,6 +24,9 @@ _TABLE = """CREATE TABLE IF NOT EXISTS trials (
     PRIMARY KEY (data, objective, seed, config)) WITHOUT ROWID"""
 
 
+_FAILURE = "failed"  # in place of a config's key, which is always JSON
+
+
 class TrialStore:
     """Losses by (data fingerprint, objective fingerprint, seed, config), in one SQLite file."""
 
@@ -63,6 +66,18 @@ class TrialStore:
             db.execute("BEGIN IMMEDIATE")
             db.executemany("INSERT OR REPLACE INTO trials VALUES (?,?,?,?,?)", rows)
             db.execute("COMMIT")
+
+    def put_failure(self, data: str, objective: str, seed: int) -> None:
+        """Remembers that the objective failed on this data."""
+        with self._open() as db:
+            db.execute("INSERT OR REPLACE INTO trials VALUES (?,?,?,?,NULL)", (data, objective, seed, _FAILURE))
+
+    def has_failure(self, data: str, objective: str, seed: int) -> bool:
+        """Whether `put_failure` was called for it."""
+        key = (data, objective, seed, _FAILURE)
+        with self._open() as db:
+            found = db.execute("SELECT 1 FROM trials WHERE data=? AND objective=? AND seed=? AND config=?", key)
+            return found.fetchone() is not None
 
 
 def from_study(study: optuna.Study) -> dict[str, float]:

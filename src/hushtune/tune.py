@@ -61,7 +61,7 @@ def tune(
         ledger: the coordinator's ledger. Default: one per set of clients, under `home`. A ledger that does not
             exist yet is made with this run's epsilon and delta as its limit.
         folder: where the run keeps its state; the same call with the same folder resumes it.
-        home: folder of ledgers, answers and cached trials. Default: $HUSHTUNE_HOME, else ~/.hushtune.
+        home: folder of ledgers and cached trials. Default: $HUSHTUNE_HOME, else .hushtune in the current folder.
         jobs: processes for scoring. Default: one per core.
         quiet: no progress bars.
 
@@ -76,7 +76,7 @@ def tune(
     seed = simulation.seed if simulation is not None else None
     federation = LocalFederation(clients, Path(home) if home is not None else None, seed, jobs)
     federation.check(candidates.space)
-    if simulation is not None or privacy is None:
+    if simulation is not None:
         ledger = None
     elif ledger is None:
         ledger = federation.coordinator_ledger()
@@ -86,7 +86,7 @@ def tune(
         run.check_budget()
     log.info("run %s: %d candidates, %d clients", run.id, len(candidates), len(federation.roster))
     with _clock("score") as scoring:
-        federation.score(search, candidates.configs, progress)
+        federation.score(search, candidates.configs, progress, private=privacy is not None)
     with _clock("ask and choose") as asking:
         config = method.run(run)
     result = run.result(config, method_to_json(method), calibrating | scoring | asking)
@@ -164,7 +164,7 @@ def _figures(
         return None
     candidates = run.candidates
     stand_in = LocalFederation([simulation.reference], federation.home, simulation.seed, federation.jobs)
-    stand_in.score(search, candidates.configs, progress, "reference figures")
+    stand_in.score(search, candidates.configs, progress, private=False, name="reference figures")
     (party,) = stand_in.parties.values()
     scores = 1 - party.losses(candidates.configs, search.seed)
     parties = list(federation.parties.values())

@@ -22,6 +22,10 @@ def pack(header: dict[str, Any], *parts: bytes) -> bytes:
     return b"H" + bytes([VERSION]) + body
 
 
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
+
+
 def unpack(message: bytes) -> tuple[dict[str, Any], list[bytes]]:
     """The header and the parts of one message; anything else is a WireError."""
     if message[:1] != b"H":
@@ -40,7 +44,7 @@ def unpack(message: bytes) -> tuple[dict[str, Any], list[bytes]]:
     if not pieces:
         raise WireError("a message must have a header, but got none")
     try:
-        header = json.loads(pieces[0])
+        header = json.loads(pieces[0], parse_constant=_no_constant)
     except (ValueError, RecursionError):
         raise WireError("a header must be JSON") from None
     if not isinstance(header, dict):

@@ -15,7 +15,9 @@ STUDY = GOOD.replace("clients = 4", "clients = 12")
 
 def hushtune(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from hushtune.cli import main; main()", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=300)
+    return subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=300, check=False
+    )
 
 
 @pytest.fixture

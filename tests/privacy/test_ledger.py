@@ -9,7 +9,7 @@ import pytest
 
 import hushtune as ht
 from hushtune.privacy.accounting import Budget, SkellamShift, epsilon_of
-from hushtune.privacy.ledger import Charge, as_replace_one
+from hushtune.privacy.ledger import Charge, as_replace_one, charge_of
 
 EVENT = SkellamShift(400.0, 2)  # cheap to account for
 DELTA = 1e-6
@@ -19,6 +19,12 @@ COST = epsilon_of((EVENT,), DELTA)
 def charge(run: str = "r1", **changes: Any) -> Charge:
     fields: dict[str, Any] = {"run": run, "what": "test", "events": (EVENT,), "delta": DELTA}
     return Charge(**{**fields, "unit": "client", "neighbours": "replace-one", **changes})
+
+
+def left_of(ledger: ht.Ledger) -> float:
+    left = ledger.left()
+    assert left is not None
+    return left.epsilon
 
 
 @pytest.fixture
@@ -31,7 +37,7 @@ def test_replays_events_and_refuses_to_overspend(ledger: ht.Ledger) -> None:
     ledger.reserve(charge("r1"))
     ledger.reserve(charge("r2"))
     assert ledger.spent().epsilon == pytest.approx(2 * COST)
-    assert ledger.left().epsilon == pytest.approx(0.5 * COST)
+    assert left_of(ledger) == pytest.approx(0.5 * COST)
     with pytest.raises(ht.BudgetError) as caught:
         ledger.reserve(charge("r3"))
     message = str(caught.value)
@@ -67,9 +73,9 @@ def test_the_advice_in_a_refusal_is_enough(ledger: ht.Ledger) -> None:
 
 def test_what_is_left_really_fits(ledger: ht.Ledger) -> None:
     ledger.reserve(charge())
-    left = ledger.left()
-    ledger.set_limit(left.epsilon + ledger.spent().epsilon, 1e-4)
-    assert ledger.left().epsilon == pytest.approx(left.epsilon)
+    left = left_of(ledger)
+    ledger.set_limit(left + ledger.spent().epsilon, 1e-4)
+    assert left_of(ledger) == pytest.approx(left)
 
 
 def test_the_same_charge_again_changes_nothing_and_another_one_is_refused(ledger: ht.Ledger) -> None:
@@ -108,7 +114,7 @@ def test_renyi_rule(tmp_path: Path) -> None:
     assert ledger.left() == Budget(2.0, DELTA)
     alone = ledger.terms().rule.spent([((EVENT,), DELTA)], DELTA).epsilon  # above COST
     runs = 0
-    while ledger.left().epsilon >= alone:
+    while left_of(ledger) >= alone:
         ledger.reserve(charge(f"r{runs}"))
         runs += 1
     with pytest.raises(ht.BudgetError):
@@ -127,8 +133,10 @@ def test_nothing_is_refunded_and_openings_are_noted(ledger: ht.Ledger) -> None:
 def test_a_ledger_is_never_made_twice(ledger: ht.Ledger) -> None:
     with pytest.raises(ht.LedgerError, match="exists already"):
         ht.Ledger.new(ledger.path, 9.0, 0.1)
-    assert not ledger.ensure(9.0, 0.1, "client", "replace-one")
-    assert ledger.limit().epsilon == pytest.approx(2.5 * COST)
+    assert not ledger.ensure(ht.Privacy(9.0))
+    limit = ledger.limit()
+    assert limit is not None
+    assert limit.epsilon == pytest.approx(2.5 * COST)
     assert sorted(path.name for path in ledger.path.parent.glob("*ledger*")) == ["ledger.db"]
 
 
@@ -139,6 +147,45 @@ def test_a_foreign_or_empty_file_is_refused(tmp_path: Path, content: bytes) -> N
     for use in (lambda: ht.Ledger(path).spent(), lambda: ht.Ledger(path).reserve(charge())):
         with pytest.raises(ht.LedgerError, match=r"foreign\.db must be a hushtune ledger"):
             use()
+
+
+def test_exact_runs_are_recorded_until_there_is_a_limit(tmp_path: Path) -> None:
+    ledger = ht.Ledger(tmp_path / "ledger.db")
+    assert ledger.ensure(None)
+    assert not ledger.ensure(None)
+    ledger.reserve(charge_of("exact", "test", (), None))
+    assert ledger.limit() is ledger.left() is None
+    assert ledger.spent() == Budget(0.0, 0.0)
+    ledger.ensure(ht.Privacy(2.0, neighbours="zero-out"))
+    assert ledger.terms().neighbours == "zero-out"
+    ledger.reserve(charge("private", neighbours="zero-out"))
+    with pytest.raises(ht.BudgetError, match="a run without epsilon exceeds any"):
+        ledger.reserve(charge_of("another", "test", (), None))
+    assert [entry.charge.exact for entry in ledger.entries()] == [True, False]
+    ledger.ensure(ht.Privacy(9.0))
+    assert ledger.limit() == Budget(2.0, 1e-5)  # only the first epsilon sets it
+
+
+def test_a_step_is_answered_once(ledger: ht.Ledger) -> None:
+    assert ledger.answered("r1", 0, b"request") is None
+    ledger.begin(charge(), 0, b"request")
+    for again in (lambda: ledger.begin(charge(), 0, b"request"), lambda: ledger.answered("r1", 0, b"request")):
+        with pytest.raises(ht.RefusedError, match="state is lost"):
+            again()
+    ledger.finish("r1", 0, b"reply")
+    assert ht.Ledger(ledger.path).answered("r1", 0, b"request") == b"reply"
+    with pytest.raises(ht.RefusedError, match="a moment ago"):
+        ledger.begin(charge(), 0, b"request")
+    with pytest.raises(ht.RefusedError, match="for another request"):
+        ledger.answered("r1", 0, b"other")
+    ledger.begin(charge(), 1, b"next")
+    assert len(ledger.entries()) == 1
+
+
+def test_a_refused_run_takes_no_step(ledger: ht.Ledger) -> None:
+    with pytest.raises(ht.BudgetError):
+        ledger.begin(charge(events=(EVENT,) * 9), 0, b"request")
+    assert ledger.answered("r1", 0, b"request") is None
 
 
 def test_another_programs_database_is_refused(tmp_path: Path) -> None:
@@ -155,7 +202,6 @@ def test_another_programs_database_is_refused(tmp_path: Path) -> None:
         "UPDATE charges SET delta=0.5 WHERE seq=1",
         "DELETE FROM charges WHERE seq=1",
         "DELETE FROM terms",
-        "DELETE FROM limits",
     ],
 )
 def test_an_altered_ledger_is_refused(ledger: ht.Ledger, tampering: str) -> None:

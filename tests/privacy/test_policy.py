@@ -8,7 +8,8 @@ PRIVACY = ht.Privacy(1.0)
 
 
 def test_the_default_accepts() -> None:
-    ht.Policy().check("top-votes", "clear", 1, None)
+    ht.Policy().check("top-votes", "clear", 0.1, 1, None)
+    ht.Policy().check("top-votes", "clear", 0.1, 1, PRIVACY)
 
 
 @pytest.mark.parametrize(
@@ -19,20 +20,27 @@ def test_the_default_accepts() -> None:
         (ht.Policy(queries=("other",)), "query must be one of"),
         (ht.Policy(smallest_cohort=11), "at least 11 clients"),
         (ht.Policy(epsilon=0.5), "got epsilon=1"),
+        (ht.Policy(delta=1e-6), "`delta <= 1e-06` must hold"),
+        (ht.Policy(neighbours=("zero-out",)), "neighbours must be one of"),
+        (ht.Policy(corrupt=0.2), "`corrupt >= 0.2` must hold"),
     ],
 )
 def test_each_rule_refuses(policy: ht.Policy, message: str) -> None:
     with pytest.raises(ht.RefusedError, match=message):
-        policy.check("top-votes", "clear", 10, PRIVACY)
+        policy.check("top-votes", "clear", 0.1, 10, PRIVACY)
 
 
 def test_a_limit_on_epsilon_refuses_runs_without_one() -> None:
     with pytest.raises(ht.RefusedError, match="no epsilon at all"):
-        ht.Policy(epsilon=5.0).check("top-votes", "clear", 10, None)
+        ht.Policy(epsilon=5.0).check("top-votes", "clear", 0.1, 10, None)
 
 
 def test_bad_policies() -> None:
     with pytest.raises(ht.SettingError, match="epsilon=0"):
         ht.Policy(epsilon=0)
+    with pytest.raises(ht.SettingError, match="delta=1"):
+        ht.Policy(delta=1)
+    with pytest.raises(ht.SettingError, match="corrupt=1"):
+        ht.Policy(corrupt=1)
     with pytest.raises(ht.SettingError, match="smallest_cohort"):
         ht.Policy(smallest_cohort=0)

@@ -17,7 +17,6 @@ from hushtune.errors import BoundError
 from hushtune.methods.vote import TopVotes
 from hushtune.privacy import skellam
 from hushtune.privacy.accounting import SkellamShift, Sums
-from hushtune.privacy.answers import Answers
 from hushtune.privacy.noise import Noise
 from hushtune.privacy.release import Request, Roster, contribution, respond
 from hushtune.query import KHot
@@ -46,7 +45,7 @@ class Loss:
         return repr(self.outcome)
 
     def losses(self, configs: Sequence[ht.Config], data: Any, seed: int) -> Any:
-        if isinstance(self.outcome, Exception):
+        if isinstance(self.outcome, BaseException):
             raise self.outcome
         return self.outcome
 
@@ -61,7 +60,6 @@ def party(tmp_path: Path, outcome: Any = None, policy: ht.Policy | None = None, 
         tmp_path / name,
         SystemRandomness(),
         ht.Ledger(tmp_path / name / "ledger.db"),
-        Answers(tmp_path / name / "answers.db"),
     )
 
 
@@ -86,19 +84,20 @@ def test_a_contribution_is_the_ballot_plus_noise_and_charged_before(tmp_path: Pa
     assert inside.ledger.limit() == PRIVACY.budget
 
 
-def test_without_epsilon_the_ballot_is_exact_and_nothing_is_charged(tmp_path: Path) -> None:
+def test_without_epsilon_the_ballot_is_exact_and_that_is_on_record(tmp_path: Path) -> None:
     inside = party(tmp_path)
     message = request(noise=Noise(0.0), privacy=None, plan=()).to_bytes()
     assert _vector(respond(message, inside, ROSTER), 5).tolist() == [1, 1, 0, 0, 0]
     assert inside.ledger is not None
-    assert not inside.ledger.exists
+    assert [entry.charge.exact for entry in inside.ledger.entries()] == [True]
+    assert inside.ledger.limit() is None
 
 
 @pytest.mark.statistical
 def test_the_share_is_calibrated_to_the_honest_answers_of_the_clients_own_roster(tmp_path: Path) -> None:
     """Variance of one share at n=10, dropouts .2, corrupt .1: scale^2 / 7. Normal approximation at 6 sigma."""
     inside = party(tmp_path)
-    inside.ledger = inside.answers = None
+    inside.ledger = None
     inside.randomness = SimulatedRandomness(1, "share")
     roster = Roster(tuple("abcdefghij"))
     seal, runs = Clear(dropouts=0.2, corrupt=0.1), 1_500
@@ -149,7 +148,24 @@ def test_a_limited_ledger_refuses_a_release_without_epsilon(tmp_path: Path) -> N
     inside = party(tmp_path)
     respond(request().to_bytes(), inside, ROSTER)
     bare = request(run="1" * 32, noise=Noise(0.0), privacy=None, plan=()).to_bytes()
-    assert "without epsilon would exceed any" in refusal(respond(bare, inside, ROSTER))
+    assert "its limit would be exceeded" in refusal(respond(bare, inside, ROSTER))
+
+
+def test_a_refused_request_never_reaches_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = party(tmp_path)
+    respond(request().to_bytes(), inside, ROSTER)
+    monkeypatch.setattr(Party, "losses", lambda *a: pytest.fail("looked at data"))
+    refusal(respond(request(run="1" * 32).to_bytes(), inside, ROSTER))
+    refusal(respond(request(run="1" * 32, noise=Noise(0.0), privacy=None, plan=()).to_bytes(), inside, ROSTER))
+
+
+def test_a_damaged_ledger_is_refused_without_a_path(tmp_path: Path) -> None:
+    inside = party(tmp_path)
+    respond(request().to_bytes(), inside, ROSTER)
+    assert inside.ledger is not None
+    inside.ledger.path.write_bytes(b"x" * 9000)
+    reason = refusal(respond(request(run="1" * 32).to_bytes(), inside, ROSTER))
+    assert reason == "ledger: it cannot be used; see the client's own log"
 
 
 FAILURES = [
@@ -158,6 +174,8 @@ FAILURES = [
     np.array(["a"] * 5),
     None,
     MemoryError("secret 42"),
+    SystemExit("secret 42"),
+    RuntimeError("secret \udc80"),
 ]
 
 
@@ -167,13 +185,14 @@ def test_with_epsilon_a_failure_is_a_random_ballot_and_the_reason_stays_local(tm
     reply = respond(request().to_bytes(), inside, ROSTER)
     assert _vector(reply, 5).shape == (5,)
     assert b"secret" not in reply
-    assert "contributed a data-independent vector" in (tmp_path / "a" / "client.log").read_text()
+    assert "no answer to 'top-votes'" in (tmp_path / "a" / "client.log").read_text()
 
 
 def test_without_epsilon_a_failing_client_is_named_with_its_reason(tmp_path: Path) -> None:
     message = request(noise=Noise(0.0), privacy=None, plan=()).to_bytes()
     reason = refusal(respond(message, party(tmp_path, RuntimeError("disk full")), ROSTER))
-    assert reason == "objective failed: RuntimeError: disk full"
+    assert reason == "objective failed; see the client's own log"
+    assert "RuntimeError: disk full" in (tmp_path / "a" / "client.log").read_text()
 
 
 @pytest.mark.parametrize(
@@ -208,6 +227,7 @@ def test_the_bound_is_enforced_whatever_a_query_answers(tmp_path: Path, vector: 
         ({"privacy": ht.Privacy(2.0, unit="record")}, "unit must be 'client'"),
         ({"privacy": None}, "without epsilon must have no noise"),
         ({"run": "../../x"}, "32 hex digits"),
+        ({"privacy": ht.Privacy(2.0, delta=0.9)}, "`delta <= 0.001` must hold"),
         ({"seal": Clear(dropouts=0.6, corrupt=0.6)}, "leave an honest client"),
     ],
 )
@@ -253,6 +273,9 @@ def mutated(field: str, value: Any) -> bytes:
         mutated("extra", 1),
         mutated("plan", 7),
         mutated("plan", [{"event": "free"}]),
+        mutated("plan", [{"event": "skellam-shift", "variance": 1.0, "coordinates": True}]),
+        mutated("plan", [{"event": "skellam-shift", "variance": 1e300, "coordinates": 4}]),
+        mutated("plan", [{"event": "skellam-shift", "variance": 4.0, "coordinates": 4}] * 10_001),
         mutated("plan", [{"event": "skellam-shift", "variance": "x", "coordinates": 4}]),
         mutated("query", {"query": "everything", "version": 1}),
         mutated("query", {"query": "top-votes", "version": 2}),

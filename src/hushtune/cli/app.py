@@ -121,7 +121,8 @@ def ledger_limit(
     if given:
         raise SettingError(f"{path} exists: {sorted(given)} were fixed when it was made; only the limit can change")
     ledger.set_limit(epsilon, delta)
-    left = ledger.left()
+    left = ledger.left() or ledger.limit()
+    assert left is not None
     print(
         f"limit of {path} is now epsilon {epsilon:g}, delta {delta:g}; left: {left.epsilon:.4g}, {left.delta:.3g}"
     )

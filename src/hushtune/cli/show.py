@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hushtune.privacy.accounting import event_to_json, rule_to_json
+from hushtune.privacy.accounting import Budget, event_to_json, rule_to_json
 from hushtune.privacy.ledger import Ledger
 from hushtune.result import Result
 from hushtune.verify import Check
@@ -48,6 +48,14 @@ def checks(found: Sequence[Check], as_json: bool) -> None:
         print(f"{'ok  ' if check.holds else 'FAIL'} {check.claim}: {check.detail}")
 
 
+def _pair(budget: Budget | None) -> dict[str, float] | None:
+    return asdict(budget) if budget is not None else None
+
+
+def _text(pair: dict[str, float] | None) -> str:
+    return f"epsilon {pair['epsilon']:.4g}, delta {pair['delta']:.3g}" if pair is not None else "none"
+
+
 def _facts(ledger: Ledger) -> dict[str, Any]:
     terms = ledger.terms()
     return {
@@ -55,9 +63,9 @@ def _facts(ledger: Ledger) -> dict[str, Any]:
         "unit": terms.unit,
         "neighbours": terms.neighbours,
         "rule": rule_to_json(terms.rule),
-        "limit": asdict(ledger.limit()),
-        "spent": asdict(ledger.spent()),
-        "left": asdict(ledger.left()),
+        "limit": _pair(ledger.limit()),
+        "spent": _pair(ledger.spent()),
+        "left": _pair(ledger.left()),
         "charges": [
             {
                 "run": entry.charge.run,
@@ -66,6 +74,7 @@ def _facts(ledger: Ledger) -> dict[str, Any]:
                 "delta": entry.charge.delta,
                 "events": [event_to_json(event) for event in entry.charge.events],
                 "opened": entry.opened,
+                "exact": entry.charge.exact,
             }
             for entry in ledger.entries()
         ],
@@ -81,13 +90,12 @@ def ledgers(found: Sequence[Ledger], home: Path, as_json: bool) -> None:
     if not facts:
         print(f"no ledgers under {home}")
     for fact in facts:
-        limit, spent, left = fact["limit"], fact["spent"], fact["left"]
         print(
-            f"{fact['path']}\n  per {fact['unit']}, {fact['neighbours']}, rule {fact['rule']['name']}; "
-            f"limit epsilon {limit['epsilon']:g}, delta {limit['delta']:g}; "
-            f"spent {spent['epsilon']:.4g}, {spent['delta']:.3g}; left {left['epsilon']:.4g}, {left['delta']:.3g}; "
-            f"{len(fact['charges'])} runs"
+            f"{fact['path']}\n  per {fact['unit']}, {fact['neighbours']}, rule {fact['rule']['name']}, "
+            f"{len(fact['charges'])} runs\n  limit {_text(fact['limit'])}; spent {_text(fact['spent'])}; "
+            f"left {_text(fact['left'])}"
         )
         for charge in fact["charges"] if len(facts) == 1 else []:
             state = "opened" if charge["opened"] else "reserved"
-            print(f"  {charge['made']}  {charge['run'][:8]}  {state:8}  {charge['what']}")
+            exact = "  WITHOUT epsilon" if charge["exact"] else ""
+            print(f"  {charge['made']}  {charge['run'][:8]}  {state:8}  {charge['what']}{exact}")

@@ -32,8 +32,8 @@ class Federation(Protocol):
         """Lets objectives refuse a space before anything is scored or spent."""
         ...
 
-    def score(self, search: Search, configs: Sequence[Config], progress: Progress) -> None:
-        """Has every client fill its trials."""
+    def score(self, search: Search, configs: Sequence[Config], progress: Progress, private: bool) -> None:
+        """Has every client fill its trials; `private` if the run has an epsilon."""
         ...
 
     def exchange(self, out: Mapping[Id, bytes], progress: Progress) -> Mapping[Id, bytes | Dropped]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hmac
+import copy
 import os
 import re
 from collections import Counter
@@ -12,9 +12,7 @@ from pathlib import Path
 from hushtune.client import Client, Id, Party
 from hushtune.errors import SettingError
 from hushtune.federation.base import Dropped
-from hushtune.files import create_once
 from hushtune.objective import check_space
-from hushtune.privacy.answers import Answers
 from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.release import Roster, respond
 from hushtune.progress import Progress
@@ -27,8 +25,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def default_home() -> Path:
-    """Where ledgers, answers and cached trials are kept: $HUSHTUNE_HOME, else ~/.hushtune."""
-    return Path(os.environ.get("HUSHTUNE_HOME") or Path.home() / ".hushtune")
+    """Where ledgers and cached trials are kept: $HUSHTUNE_HOME, else .hushtune in the current folder."""
+    return Path(os.environ.get("HUSHTUNE_HOME") or ".hushtune")
 
 
 class LocalFederation:
@@ -36,8 +34,8 @@ class LocalFederation:
 
     Args:
         clients: the parties.
-        home: folder of ledgers, answers and cached trials. A client without a name is known there by a keyed
-            hash of its data, so that its ledger is found again whatever its place in the list.
+        home: folder of ledgers and cached trials. A client's ledger goes by its name, or by its place in the list,
+            never by its data.
         seed: the seed of a marked simulation; then there are no ledgers. None: a real run.
         jobs: processes for scoring. Default: one per core.
     """
@@ -54,6 +52,7 @@ class LocalFederation:
         if jobs is not None and jobs < 1:
             raise SettingError(f"`jobs >= 1` must hold, but got jobs={jobs}")
         self.home = home or default_home()
+        self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.jobs = jobs or default_jobs()
         store = TrialStore(self.home / "trials.db")
         self.roster = _roster(clients)
@@ -65,35 +64,51 @@ class LocalFederation:
 
     def _settle(self, seed: int | None) -> None:
         """Gives every party its folder, its ledger and its randomness."""
-        key, seen = _secret(self.home / "key"), Counter[str]()
+        seen: dict[Path, Id] = {}
         for party in self.parties.values():
-            base = party.client.name or "data-" + hmac.digest(key, party.data_key.encode(), "sha256").hex()[:24]
-            seen[base] += 1  # equal data twice are two clients with two ledgers
-            party.folder = self.home / "clients" / (base if seen[base] == 1 else f"{base}-{seen[base]}")
-            if seed is None:
-                party.ledger = party.client.ledger or Ledger(party.folder / "ledger.db")
-                party.answers = Answers(party.folder / "answers.db")
-            else:
+            party.folder = self.home / "clients" / party.id
+            if seed is not None:
                 party.randomness = SimulatedRandomness(seed, party.id)
+                continue
+            party.ledger = party.client.ledger or Ledger(party.folder / "ledger.db")
+            path = party.ledger.path.resolve()
+            if path in seen:
+                raise SettingError(
+                    f"each client needs a ledger of its own, but '{seen[path]}' and '{party.id}' share one"
+                )
+            seen[path] = party.id
 
     def coordinator_ledger(self) -> Ledger:
         """The coordinator's ledger for exactly these clients."""
-        names = "\0".join(sorted(party.folder.name for party in self.parties.values()))
-        digest = hmac.digest(_secret(self.home / "key"), names.encode(), "sha256").hex()[:24]
-        return Ledger(self.home / "coordinator" / f"ledger-{digest}.db")
+        return Ledger(self.home / "coordinator" / f"ledger-{self.roster.digest()[:16]}.db")
 
     def check(self, space: Space) -> None:
         """Asks each distinct objective once."""
         objectives = {id(party.client.objective): party.client.objective for party in self.parties.values()}
         for objective in objectives.values():
-            if objective is not None:
-                check_space(objective, space)
+            if objective is None:
+                continue
+            try:
+                copy.deepcopy(objective)
+            except Exception as error:
+                raise SettingError(
+                    "an objective must allow copy.deepcopy, because each client gets its own copy, "
+                    f"but got {type(error).__name__}: {error}"
+                ) from None
+            check_space(objective, space)
 
-    def score(self, search: Search, configs: Sequence[Config], progress: Progress, name: str = "scoring") -> None:
+    def score(
+        self,
+        search: Search,
+        configs: Sequence[Config],
+        progress: Progress,
+        private: bool,
+        name: str = "scoring",
+    ) -> None:
         """Fills all trials, in parallel over clients and configs."""
         parties = list(self.parties.values())
         with progress.phase(name, len(parties) * len(configs)) as advance:
-            search.fill(parties, configs, self.jobs, advance)
+            search.fill(parties, configs, self.jobs, advance, private)
 
     def exchange(self, out: Mapping[Id, bytes], progress: Progress) -> Mapping[Id, bytes | Dropped]:
         """Calls each client in turn."""
@@ -108,23 +123,10 @@ class LocalFederation:
 def _roster(clients: Sequence[Client]) -> Roster:
     width = len(str(len(clients) - 1))
     ids = [client.name or f"client-{at:0{width}}" for at, client in enumerate(clients)]
-    for id_, times in Counter(ids).items():
-        if not _NAME.fullmatch(id_):
+    for id_ in ids:
+        if not isinstance(id_, str) or not _NAME.fullmatch(id_):
             raise SettingError(f"a client's name must match {_NAME.pattern}, but got {id_!r}")
+    for id_, times in Counter(id_.lower() for id_ in ids).items():  # some file systems ignore case
         if times > 1:
             raise SettingError(f"clients must have different names, but got '{id_}' {times} times")
     return Roster(tuple(ids))
-
-
-def _secret(path: Path) -> bytes:
-    """A random key that stays in this folder; made once."""
-
-    def write(draft: Path) -> None:
-        draft.touch(0o600)
-        draft.write_bytes(os.urandom(32))
-
-    create_once(path, write)
-    key = path.read_bytes()
-    if len(key) != 32:
-        raise SettingError(f"{path} must hold 32 bytes, but got {len(key)}; restore it")
-    return key

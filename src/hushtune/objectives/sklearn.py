@@ -50,20 +50,7 @@ class SklearnObjective:
         """Equal for equal estimators, metrics and splits under the same scikit-learn."""
         import sklearn
 
-        parameters = {name: repr(value) for name, value in self.estimator.get_params().items()}
-        kind = type(self.estimator)
-        return fingerprint(
-            [
-                kind.__module__,
-                kind.__qualname__,
-                parameters,
-                self.metric,
-                self.validation,
-                self.cv,
-                self.split,
-                sklearn.__version__,
-            ]
-        )
+        return fingerprint([self.estimator, self.metric, self.validation, self.cv, self.split, sklearn.__version__])
 
     def check(self, space: Space) -> None:
         """Refuses a space with a knob that the estimator does not have."""

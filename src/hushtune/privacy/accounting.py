@@ -31,12 +31,13 @@ class Budget:
     delta: float
 
 
-def check_budget(epsilon: float, delta: float) -> None:
+def check_budget(epsilon: Any, delta: Any) -> Budget:
     """Refuses an epsilon or a delta that no guarantee can have."""
     if isinstance(epsilon, bool) or not (isinstance(epsilon, int | float) and 0 < epsilon < math.inf):
         raise SettingError(f"`0 < epsilon < inf` must hold, but got epsilon={epsilon}")
     if isinstance(delta, bool) or not (isinstance(delta, int | float) and 0 < delta < 1):
         raise SettingError(f"`0 < delta < 1` must hold, but got delta={delta}")
+    return Budget(float(epsilon), float(delta))
 
 
 class Event(Protocol):
@@ -62,6 +63,7 @@ class Event(Protocol):
         ...
 
 
+_LEAST_VARIANCE = 0.01  # epsilon of a single coordinate is about 10 here: less noise counts as none
 _CUT = -50.0  # outcomes less likely than e^-50 count as certain loss: cheap to carry, and never optimistic
 
 
@@ -84,17 +86,24 @@ class SkellamShift:
 
     @property
     def bare(self) -> bool:
-        """No noise on a coordinate that can change."""
-        return self.variance == 0 and self.coordinates > 0
+        """No noise worth the name on a coordinate that can change."""
+        return self.variance < _LEAST_VARIANCE and self.coordinates > 0
 
     def _log_pmf(self, largest: int) -> Any:
         return skellam.log_probabilities(Fraction(self.variance), largest)
 
+    def __post_init__(self) -> None:
+        if type(self.coordinates) is not int or not 0 <= self.coordinates <= 2**40:
+            raise SettingError(f"`coordinates` must be an integer >= 0, but got {self.coordinates!r}")
+        finite = isinstance(self.variance, int | float) and not isinstance(self.variance, bool)
+        if not (finite and 0 <= self.variance <= skellam.LARGEST_VARIANCE):
+            raise SettingError(f"`0 <= variance <= 10**10` must hold, but got {self.variance!r}")
+
     def interval(self) -> float:
         """Scaled to the signal-to-noise ratio, and never coarser than 1e-5."""
-        if self.variance == 0 or self.coordinates == 0:
+        if self.bare or self.coordinates == 0:
             return 1e-5
-        return min(1e-5, 5e-5 * math.sqrt(self.coordinates / self.variance))
+        return max(2e-6, min(1e-5, 5e-5 * math.sqrt(self.coordinates / self.variance)))
 
     def pld(self, interval: float, times: int) -> Any:
         """Exact pmf against the pmf shifted by one, composed once per changed coordinate."""
@@ -133,7 +142,27 @@ def _log_tail(before: float, last: float) -> float:
     return last + math.log(ratio) - math.log1p(-ratio) if ratio > 0 else -math.inf
 
 
-EVENTS: dict[str, type[Any]] = {SkellamShift.name: SkellamShift}
+@dataclass(frozen=True)
+class Exact:
+    """A value opened without noise. No epsilon covers it."""
+
+    name: ClassVar[str] = "exact"
+    bare: ClassVar[bool] = True
+
+    def interval(self) -> float:
+        """Of no use."""
+        return 1e-5
+
+    def pld(self, interval: float, times: int) -> Any:
+        """There is none: `epsilon_of` and `rdp_of` stop at `bare` before."""
+        raise SettingError("an exact opening has no privacy loss distribution")
+
+    def rdp(self, order: float) -> float:
+        """Infinite."""
+        return math.inf
+
+
+EVENTS: dict[str, type[Any]] = {SkellamShift.name: SkellamShift, Exact.name: Exact}
 
 
 def event_to_json(event: Event) -> dict[str, Any]:
@@ -176,11 +205,14 @@ def epsilon_of(events: tuple[Event, ...], delta: float) -> float:
         part = event.pld(interval, times)
         total = part if total is None else total.compose(part)
     assert total is not None
-    exact = float(total.get_epsilon_for_delta(delta))
-    if exact == 0 or not math.isfinite(exact):
-        return exact
-    slack = (1 + math.exp(min(exact + 1, 700))) * SAMPLER_SLACK
+    ideal = float(total.get_epsilon_for_delta(delta))
+    slack = sampler_slack(ideal)
     return float(total.get_epsilon_for_delta(delta - slack)) if slack < delta else math.inf
+
+
+def sampler_slack(epsilon: float) -> float:
+    """The part of delta that pays for the sampler at an epsilon near the given one."""
+    return (1 + math.exp(min(epsilon + 1, 700))) * SAMPLER_SLACK
 
 
 @lru_cache(maxsize=1024)
@@ -271,7 +303,12 @@ class Renyi:
         if not charges:
             return Budget(0.0, 0.0)
         rdp = math.fsum(rdp_of(events, self.order) for events, _ in charges)
-        return Budget(rdp_to_epsilon(rdp, self.order, delta - SAMPLER_SLACK), delta)
+        if not math.isfinite(rdp):
+            return Budget(math.inf, delta)
+        slack = len(charges) * sampler_slack(rdp_to_epsilon(rdp, self.order, delta))
+        if slack >= delta:
+            return Budget(math.inf, delta)
+        return Budget(rdp_to_epsilon(rdp, self.order, delta - slack), delta)
 
 
 def rule_to_json(rule: Rule) -> dict[str, Any]:

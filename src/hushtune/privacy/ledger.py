@@ -1,7 +1,9 @@
 """The ledger: a durable record of privacy spent on one owner's data, and a filter that refuses to overspend.
 
 It stores events and replays them; it never stores an epsilon. Checking and reserving are one transaction that
-is on disk before anything leaves, and nothing is ever refunded: a crash can only over-count.
+is on disk before anything leaves, and nothing is ever refunded: a crash can only over-count. A client's ledger
+also keeps which steps of which runs it has answered, in the same transaction, so that one cannot be lost without
+the other.
 """
 
 from __future__ import annotations
@@ -15,14 +17,15 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from hushtune.errors import BudgetError, LedgerError, SettingError
+from hushtune.errors import BudgetError, LedgerError, RefusedError, SettingError
 from hushtune.files import create_once
 from hushtune.privacy.accounting import (
     Budget,
     Event,
+    Exact,
     Neighbours,
     Renyi,
     Rule,
@@ -36,7 +39,7 @@ from hushtune.privacy.accounting import (
     rdp_to_epsilon,
     rule_from_json,
 )
-from hushtune.privacy.guarantee import check_terms
+from hushtune.privacy.guarantee import Privacy, check_terms
 
 _APPLICATION = 0x48555348  # "HUSH"
 _VERSION = 1
@@ -45,6 +48,7 @@ CREATE TABLE terms (id TEXT, unit TEXT, neighbours TEXT, rule TEXT, renyi_order 
 CREATE TABLE limits (seq INTEGER PRIMARY KEY, epsilon REAL, delta REAL, made REAL);
 CREATE TABLE charges (seq INTEGER PRIMARY KEY, run TEXT UNIQUE, what TEXT, neighbours TEXT, delta REAL,
                       events TEXT, made REAL, link TEXT, opened INTEGER DEFAULT 0);
+CREATE TABLE steps (run TEXT, step INTEGER, request BLOB, reply BLOB, PRIMARY KEY (run, step)) WITHOUT ROWID;
 """
 _TOLERANCE = 1 + 1e-9  # sums of floats
 
@@ -54,11 +58,23 @@ class Charge:
     """What one run costs: the events of everything it may open, fixed before it starts."""
 
     run: str
-    what: str
+    what: str = field(compare=False)
     events: tuple[Event, ...]
     delta: float
     unit: Unit
     neighbours: Neighbours
+
+    @property
+    def exact(self) -> bool:
+        """Whether the run opens something without any noise."""
+        return any(event.bare for event in self.events)
+
+
+def charge_of(run: str, what: str, events: tuple[Event, ...], privacy: Privacy | None) -> Charge:
+    """The charge of a run with a guarantee, or of one that opens exact values."""
+    if privacy is None:
+        return Charge(run, what, (Exact(),), 0.0, "client", "replace-one")
+    return Charge(run, what, events, privacy.delta, privacy.unit, privacy.neighbours)
 
 
 @dataclass(frozen=True)
@@ -94,28 +110,31 @@ class Ledger:
     def new(
         cls,
         path: str | os.PathLike[str],
-        epsilon: float,
-        delta: float,
+        epsilon: float | None = None,
+        delta: float | None = None,
         unit: Unit = "client",
         neighbours: Neighbours = "replace-one",
         rule: str = "sums",
     ) -> Ledger:
-        """Makes a ledger with a limit. Refused if the file exists.
+        """Makes a ledger. Refused if the file exists.
 
         Args:
             path: where the file goes.
-            epsilon: the limit for everything ever charged.
+            epsilon: the limit for everything ever charged. None: the first run with an epsilon sets limit, unit
+                and relation; until then, runs without epsilon are recorded.
             delta: the limit's delta.
             unit: "client" or "record".
             neighbours: the relation all charges must be stated in.
             rule: "sums" adds up each run's own tight epsilon; "renyi" adds up divergences of one order, chosen
                 now to suit the limit: worse for a single run, better from two on.
         """
-        check_budget(epsilon, delta)
+        limit = None if epsilon is None and delta is None else check_budget(epsilon, delta)
         check_terms(unit, neighbours)
         if rule not in ("sums", "renyi"):
             raise SettingError(f"rule must be 'sums' or 'renyi', but got '{rule}'")
-        order = best_order(Budget(epsilon, delta)) if rule == "renyi" else None
+        if rule == "renyi" and limit is None:
+            raise SettingError("rule 'renyi' fits its order to a limit: give epsilon and delta")
+        order = best_order(limit) if rule == "renyi" and limit is not None else None
         terms = (uuid.uuid4().hex, unit, neighbours, rule, order, time.time())
 
         def write(draft: Path) -> None:
@@ -124,7 +143,8 @@ class Ledger:
                 db.execute(f"PRAGMA user_version={_VERSION}")
                 db.executescript(_TABLES)
                 db.execute("INSERT INTO terms VALUES (?,?,?,?,?,?)", terms)
-                db.execute("INSERT INTO limits VALUES (NULL,?,?,?)", (epsilon, delta, time.time()))
+                if limit is not None:
+                    _put_limit(db, limit)
                 db.execute("PRAGMA journal_mode=WAL")
 
         ledger = cls(path)
@@ -166,8 +186,8 @@ class Ledger:
         with self._open() as db:
             return _terms(db)
 
-    def limit(self) -> Budget:
-        """The limit in force."""
+    def limit(self) -> Budget | None:
+        """The limit in force; None if no run with an epsilon has been charged yet and nobody set one."""
         with self._open() as db:
             return _limit(db)
 
@@ -179,12 +199,13 @@ class Ledger:
     def spent(self) -> Budget:
         """What all charges come to under the ledger's rule, computed from their events now."""
         with self._open() as db:
-            return _total(_terms(db), [entry.charge for entry in self._entries(db)], _limit(db))
+            return _total(_terms(db), [entry.charge for entry in self._entries(db)], _limit(db) or Budget(0.0, 0.0))
 
-    def left(self) -> Budget:
-        """The largest (epsilon, delta) one more run can have."""
+    def left(self) -> Budget | None:
+        """The largest (epsilon, delta) one more run can have; None without a limit."""
         with self._open() as db:
-            return _left(_terms(db), [entry.charge for entry in self._entries(db)], _limit(db))
+            limit = _limit(db)
+            return limit and _left(_terms(db), [entry.charge for entry in self._entries(db)], limit)
 
     def _entries(self, db: sqlite3.Connection) -> list[Entry]:
         link, unit = "", _terms(db).unit
@@ -205,21 +226,26 @@ class Ledger:
 
     def set_limit(self, epsilon: float, delta: float) -> None:
         """A new limit from now on. The old one stays in the file's history."""
-        check_budget(epsilon, delta)
+        limit = check_budget(epsilon, delta)
         with self._open(write=True) as db:
-            db.execute("INSERT INTO limits VALUES (NULL,?,?,?)", (epsilon, delta, time.time()))
+            _put_limit(db, limit)
 
-    def ensure(self, epsilon: float, delta: float, unit: Unit, neighbours: Neighbours) -> bool:
-        """Makes the ledger if it is not there, its limit what the first run asks for. True if it was made."""
-        if self.exists:
-            return False
-        try:
-            Ledger.new(self.path, epsilon, delta, unit, neighbours)
-        except LedgerError:
-            if not self.exists:  # else another process made it a moment ago
-                raise
-            return False
-        return True
+    def ensure(self, privacy: Privacy | None) -> bool:
+        """Makes the ledger if it is not there; the first epsilon asked for sets the limit. True if it was made."""
+        made = False
+        if not self.exists:
+            try:
+                Ledger.new(self.path)
+                made = True
+            except LedgerError:
+                if not self.exists:  # else another process made it a moment ago
+                    raise
+        if privacy is not None:
+            with self._open(write=True) as db:
+                if _limit(db) is None:
+                    db.execute("UPDATE terms SET unit=?, neighbours=?", (privacy.unit, privacy.neighbours))
+                    _put_limit(db, privacy.budget)
+        return made
 
     def check(self, charge: Charge) -> None:
         """Raises what `reserve` would raise now, and records nothing."""
@@ -235,6 +261,15 @@ class Ledger:
                 if known != charge:
                     raise LedgerError(f"{self.path} has another charge for run {charge.run} already")
                 return False
+        if charge.exact:
+            if limit is not None:
+                raise BudgetError(
+                    f"the ledger's limit is epsilon {limit.epsilon:g}, and a run without epsilon exceeds any; "
+                    "give privacy=Privacy(...), or use other data"
+                )
+            return True
+        if limit is None:
+            raise LedgerError(f"{self.path} has no limit yet; set one: hushtune ledger limit {self.path} ...")
         total = _total(terms, [*charges, charge], limit)
         if total.epsilon > limit.epsilon * _TOLERANCE or total.delta > limit.delta * _TOLERANCE:
             raise BudgetError(self._refusal(terms, charges, total, limit))
@@ -247,21 +282,49 @@ class Ledger:
         """
         epsilon_of(charge.events, charge.delta)  # slow the first time: not inside the transaction
         with self._open(write=True) as db:
-            if not self._admit(db, charge):
-                return
-            content = [
-                charge.run,
-                charge.what,
-                charge.neighbours,
-                charge.delta,
-                json.dumps([event_to_json(event) for event in charge.events]),
-                time.time(),
-            ]
-            last = db.execute("SELECT link FROM charges ORDER BY seq DESC LIMIT 1").fetchone()
-            db.execute(
-                "INSERT INTO charges (run, what, neighbours, delta, events, made, link) VALUES (?,?,?,?,?,?,?)",
-                (*content, _link(last[0] if last else "", content)),
-            )
+            self._record(db, charge)
+
+    def _record(self, db: sqlite3.Connection, charge: Charge) -> None:
+        if not self._admit(db, charge):
+            return
+        content = [
+            charge.run,
+            charge.what,
+            charge.neighbours,
+            charge.delta,
+            json.dumps([event_to_json(event) for event in charge.events]),
+            time.time(),
+        ]
+        last = db.execute("SELECT link FROM charges ORDER BY seq DESC LIMIT 1").fetchone()
+        db.execute(
+            "INSERT INTO charges (run, what, neighbours, delta, events, made, link) VALUES (?,?,?,?,?,?,?)",
+            (*content, _link(last[0] if last else "", content)),
+        )
+
+    # ---- a client's answers --------------------------------------------------------------------------
+
+    def answered(self, run: str, step: int, request: bytes) -> bytes | None:
+        """The reply already given to this very request; None if there was none.
+
+        Raises RefusedError if the step was answered for another request, or begun and never finished: drawing
+        again would be a second noisy opening of the same input.
+        """
+        with self._open() as db:
+            return _answered(db, run, step, request)
+
+    def begin(self, charge: Charge, step: int, request: bytes) -> None:
+        """Reserves the run and marks the step as taken, in one transaction, before any noise is drawn."""
+        epsilon_of(charge.events, charge.delta)
+        with self._open(write=True) as db:
+            if _answered(db, charge.run, step, request) is not None:
+                raise RefusedError(f"step {step} of this run was answered a moment ago")
+            self._record(db, charge)
+            db.execute("INSERT INTO steps VALUES (?,?,?,NULL)", (charge.run, step, request))
+
+    def finish(self, run: str, step: int, reply: bytes) -> None:
+        """Keeps the reply, so that a retransmission is the same bytes."""
+        with self._open(write=True) as db:
+            db.execute("UPDATE steps SET reply=? WHERE run=? AND step=?", (reply, run, step))
 
     def mark_opened(self, run: str) -> None:
         """Notes that what was reserved for a run has been opened. The cost was counted already."""
@@ -303,15 +366,29 @@ def _terms(db: sqlite3.Connection) -> Terms:
     return Terms(identity, unit, neighbours, rule_from_json({"name": rule, "order": order}), made)
 
 
-def _limit(db: sqlite3.Connection) -> Budget:
+def _limit(db: sqlite3.Connection) -> Budget | None:
     row = db.execute("SELECT epsilon, delta FROM limits ORDER BY seq DESC LIMIT 1").fetchone()
+    return Budget(*row) if row is not None else None
+
+
+def _put_limit(db: sqlite3.Connection, limit: Budget) -> None:
+    db.execute("INSERT INTO limits VALUES (NULL,?,?,?)", (limit.epsilon, limit.delta, time.time()))
+
+
+def _answered(db: sqlite3.Connection, run: str, step: int, request: bytes) -> bytes | None:
+    row = db.execute("SELECT request, reply FROM steps WHERE run=? AND step=?", (run, step)).fetchone()
     if row is None:
-        raise LedgerError("a ledger must have a limit, but it is damaged; restore it from a backup")
-    return Budget(*row)
+        return None
+    if row[0] != request:
+        raise RefusedError(f"step {step} of this run was answered already, for another request")
+    if row[1] is None:
+        raise RefusedError(f"step {step} of this run was begun and its state is lost; start a new run")
+    return bytes(row[1])
 
 
 def _total(terms: Terms, charges: Sequence[Charge], limit: Budget) -> Budget:
-    """All charges under the ledger's rule; those stated in another relation are converted, or refused."""
+    """All charges with an epsilon under the ledger's rule; those in another relation are converted, or refused."""
+    charges = [charge for charge in charges if not charge.exact]
     same = [charge for charge in charges if charge.neighbours == terms.neighbours]
     for charge in charges:
         if charge.unit != terms.unit:
@@ -347,5 +424,6 @@ def _left(terms: Terms, charges: Sequence[Charge], limit: Budget) -> Budget:
     spent = _total(terms, charges, limit)
     if isinstance(terms.rule, Renyi):
         alone = rdp_to_epsilon(0.0, terms.rule.order, limit.delta)
-        return Budget(max(0.0, limit.epsilon - (spent.epsilon - alone if charges else 0.0)), limit.delta)
+        used = max(0.0, spent.epsilon - alone)
+        return Budget(max(0.0, limit.epsilon - used), limit.delta)
     return Budget(max(0.0, limit.epsilon - spent.epsilon), max(0.0, limit.delta - spent.delta))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hushtune.errors import RefusedError, SettingError
+from hushtune.privacy.accounting import Neighbours
 from hushtune.privacy.guarantee import Privacy
 
 
@@ -14,6 +15,9 @@ class Policy:
 
     Args:
         epsilon: the largest epsilon of one run; with it, a run without epsilon is refused. None: no such rule.
+        delta: the largest delta of one run.
+        neighbours: accepted relations. None: all.
+        corrupt: the least share of corrupt clients that the noise must allow for.
         seals: accepted seals by name, e.g. ("masked",). None: all.
         queries: accepted queries by name, e.g. ("top-votes",). None: all.
         smallest_cohort: the fewest clients that must be in the roster.
@@ -21,6 +25,9 @@ class Policy:
     """
 
     epsilon: float | None = None
+    delta: float = 1e-3
+    neighbours: tuple[Neighbours, ...] | None = None
+    corrupt: float = 0.0
     seals: tuple[str, ...] | None = None
     queries: tuple[str, ...] | None = None
     smallest_cohort: int = 1
@@ -29,10 +36,14 @@ class Policy:
     def __post_init__(self) -> None:
         if self.epsilon is not None and not self.epsilon > 0:
             raise SettingError(f"`epsilon > 0` must hold in a policy, but got epsilon={self.epsilon}")
+        if not 0 < self.delta < 1:
+            raise SettingError(f"`0 < delta < 1` must hold in a policy, but got delta={self.delta}")
+        if not 0 <= self.corrupt < 1:
+            raise SettingError(f"`0 <= corrupt < 1` must hold in a policy, but got corrupt={self.corrupt}")
         if self.smallest_cohort < 1:
             raise SettingError(f"`smallest_cohort >= 1` must hold, but got {self.smallest_cohort}")
 
-    def check(self, query: str, seal: str, clients: int, privacy: Privacy | None) -> None:
+    def check(self, query: str, seal: str, corrupt: float, clients: int, privacy: Privacy | None) -> None:
         """Raises RefusedError, naming the rule, if this client does not take part."""
         if self.opt_out:
             raise RefusedError("policy: this client has opted out")
@@ -45,3 +56,13 @@ class Policy:
         if self.epsilon is not None and (privacy is None or privacy.epsilon > self.epsilon):
             got = "no epsilon at all" if privacy is None else f"epsilon={privacy.epsilon:g}"
             raise RefusedError(f"policy: `epsilon <= {self.epsilon:g}` must hold, but got {got}")
+        if privacy is None:
+            return
+        if privacy.delta > self.delta:
+            raise RefusedError(f"policy: `delta <= {self.delta:g}` must hold, but got delta={privacy.delta:g}")
+        if self.neighbours is not None and privacy.neighbours not in self.neighbours:
+            raise RefusedError(
+                f"policy: neighbours must be one of {list(self.neighbours)}, but got '{privacy.neighbours}'"
+            )
+        if corrupt < self.corrupt:
+            raise RefusedError(f"policy: `corrupt >= {self.corrupt:g}` must hold, but got corrupt={corrupt:g}")

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from hushtune.client import Id, Party
-from hushtune.errors import BudgetError, HushtuneError, LedgerError, RefusedError, WireError
+from hushtune.errors import BudgetError, LedgerError, RefusedError, SettingError, WireError
 from hushtune.privacy.accounting import Event, epsilon_of, event_from_json, event_to_json
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.ledger import Charge
+from hushtune.privacy.ledger import charge_of
 from hushtune.privacy.noise import Noise
 from hushtune.privacy.skellam import IntArray
 from hushtune.query import Query, query_from_json, query_to_json
@@ -24,6 +23,7 @@ from hushtune.seals import seal_from_json
 from hushtune.seals.base import Seal
 from hushtune.wire import pack, unpack
 
+_LONGEST_PLAN = 10_000
 _RUN = re.compile(r"[0-9a-f]{32}")
 
 
@@ -105,6 +105,8 @@ class Request:
             raise WireError(f"a request has a missing or wrong field ({error})") from None
         if header:
             raise WireError(f"a request has unknown fields {sorted(header)}")
+        if len(request.plan) > _LONGEST_PLAN:
+            raise WireError(f"a plan must have at most {_LONGEST_PLAN} steps, but got {len(request.plan)}")
         if not _RUN.fullmatch(request.run):
             raise WireError("a run id must be 32 hex digits")
         return request
@@ -120,88 +122,80 @@ def respond(message: bytes, party: Party, roster: Roster) -> bytes:
     """A client's reply to one message: its sealed contribution, or a refusal that depends on no data."""
     try:
         return release(Request.from_bytes(message), message, party, roster)
-    except HushtuneError as error:
-        return pack({"kind": "refused", "reason": str(error)})
+    except (RefusedError, WireError, SettingError) as error:
+        return _refused(str(error))
+    except LedgerError as error:
+        party.log(f"refused a run: {error}")  # with the path, which is nobody else's business
+        reason = "its limit would be exceeded" if isinstance(error, BudgetError) else "it cannot be used"
+        return _refused(f"ledger: {reason}; see the client's own log")
     except Exception as error:
         party.log(f"could not answer: {type(error).__name__}: {error}")
-        return pack({"kind": "refused", "reason": "internal error; see the client's own log"})
+        return _refused("internal error; see the client's own log")
+
+
+def _refused(reason: str) -> bytes:
+    return pack({"kind": "refused", "reason": reason})
 
 
 def release(request: Request, message: bytes, party: Party, roster: Roster) -> bytes:
-    """One contribution, at most once for each (run, step)."""
+    """One contribution, at most once for each (run, step), charged to the client's own ledger before it leaves."""
     _check(request, party, roster)
     honest = request.seal.honest(len(roster))
     digest = hashlib.sha256(message).digest()
-    if party.answers is not None and (earlier := party.answers.earlier(request.run, request.step, digest)):
-        return earlier
+    charge = charge_of(request.run, request.query.name, request.plan, request.privacy)
+    if party.ledger is not None:
+        party.ledger.ensure(request.privacy)
+        if (earlier := party.ledger.answered(request.run, request.step, digest)) is not None:
+            return earlier
+        party.ledger.check(charge)  # before the data is touched; `begin` decides
     vector = contribution(request.query, party, private=request.privacy is not None)
-    if party.answers is not None:
-        party.answers.begin(request.run, request.step, digest)
-    _reserve(request, party)
+    if party.ledger is not None:
+        party.ledger.begin(charge, request.step, digest)
     share = request.noise.share(honest, len(vector), party.randomness)
     reply = request.seal.protect(vector + share)
-    if party.answers is not None:
-        party.answers.finish(request.run, request.step, reply)
+    if party.ledger is not None:
+        party.ledger.finish(request.run, request.step, reply)
     return reply
 
 
 def contribution(query: Query, party: Party, private: bool) -> IntArray:
     """The client's vector within the bound.
 
-    When epsilon is set, a failure is a release too: the client then contributes a vector that depends on no data,
-    and the reason goes to its own log only.
+    When epsilon is set, a failure is a release too: the client then contributes a vector that depends on no data.
+    Either way, the reason goes to the client's own log only.
     """
     try:
         return query.bound.check(query.answer(party))
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        party.log(f"no answer to '{query.name}', because: {type(error).__name__}: {error}")
         if not private:
-            raise RefusedError(f"objective failed: {reason}") from None
-        party.log(f"contributed a data-independent vector to '{query.name}', because: {reason}")
+            raise RefusedError("objective failed; see the client's own log") from None
         return query.bound.default(party.randomness)
 
 
 def _check(request: Request, party: Party, roster: Roster) -> None:
     """Whether the client takes part at all. Looks at the request and at public facts, never at data."""
-    if request.roster != roster.digest():
+    if request.roster != roster.digest() or party.id not in roster.ids:
         raise RefusedError("the request's roster is not the one this client was given")
-    party.policy.check(request.query.name, request.seal.name, len(roster), request.privacy)
+    party.policy.check(request.query.name, request.seal.name, request.seal.corrupt, len(roster), request.privacy)
     if request.privacy is None:
         if request.plan or request.noise.scale != 0:
             raise RefusedError("a request without epsilon must have no noise and no plan")
         return
     if request.privacy.unit != "client":
         raise RefusedError(f"unit must be 'client' for query '{request.query.name}'")
-    _check_plan(request.plan, request, request.privacy)
+    _check_plan(request, request.privacy)
 
 
-def _check_plan(plan: Sequence[Event], request: Request, privacy: Privacy) -> None:
+def _check_plan(request: Request, privacy: Privacy) -> None:
     """The client computes the cost itself: from the bound it enforces and the noise it will add."""
     event = request.query.bound.event(request.noise, privacy.neighbours)
-    if not 0 <= request.step < len(plan) or plan[request.step] != event:
+    if not 0 <= request.step < len(request.plan) or request.plan[request.step] != event:
         raise RefusedError(f"step {request.step} is not what the run's plan announced")
-    cost = epsilon_of(tuple(plan), privacy.delta)
+    cost = epsilon_of(request.plan, privacy.delta)
     if cost > privacy.epsilon:
         raise RefusedError(
             f"the noise asked for costs epsilon {cost:.4g}, more than the stated {privacy.epsilon:g}"
         )
-
-
-def _reserve(request: Request, party: Party) -> None:
-    """Records the whole run's cost in the client's own ledger, on disk, before anything leaves."""
-    ledger, privacy = party.ledger, request.privacy
-    if ledger is None:
-        return
-    if privacy is None:
-        if ledger.exists:
-            raise RefusedError("ledger: it has a limit, and a run without epsilon would exceed any")
-        return
-    what = f"{request.query.name} version {request.query.version}"
-    charge = Charge(request.run, what, request.plan, privacy.delta, privacy.unit, privacy.neighbours)
-    try:
-        ledger.ensure(privacy.epsilon, privacy.delta, privacy.unit, privacy.neighbours)
-        ledger.reserve(charge)
-    except LedgerError as error:
-        party.log(f"refused a run: {error}")  # with the path, which is nobody else's business
-        reason = "its limit would be exceeded" if isinstance(error, BudgetError) else "it cannot be used"
-        raise RefusedError(f"ledger: {reason}; see the client's own log") from None
