@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from types import ModuleType
 
 import hushtune
 
@@ -11,11 +12,11 @@ ROOT = Path(hushtune.__file__).parent
 ROWS = [  # lowest first; a package name stands for all its modules, unless a module is named itself
     ["errors", "_version", "files", "wire", "randomness", "progress", "space", "fingerprint"],
     ["privacy"],
-    ["trials", "objective", "objectives", "client", "search"],
+    ["trials", "objectives", "client", "search"],
     ["query", "seals", "privacy.release"],
-    ["federation", "result", "statement", "runfolder", "run", "simulation", "tune"],
+    ["federation", "result", "statement", "runfolder", "run", "simulation", "tuning"],
     ["methods", "data"],
-    ["verify", "study"],
+    ["verification", "study"],
     ["cli"],
 ]
 
@@ -59,6 +60,16 @@ def test_every_module_is_in_a_row_and_imports_downwards() -> None:
         if row(other) > row(name)
     ]
     assert wrong == []
+
+
+def test_no_public_name_is_hidden_by_a_module_of_the_same_name() -> None:
+    import hushtune.cli.app
+    import hushtune.study
+    import hushtune.verification
+
+    assert hushtune.cli.app
+    for name in hushtune.__all__:
+        assert not isinstance(getattr(hushtune, name), ModuleType), name
 
 
 def test_the_rule_can_fail() -> None:

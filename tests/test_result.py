@@ -69,7 +69,9 @@ def test_to_optuna_gives_the_opened_values_as_trials(result: ht.Result) -> None:
 def test_to_optuna_takes_defaults_outside_the_space(make_clients: Make) -> None:
     candidates = ht.Space(x=ht.Float(0.0, 1.0)).candidates([{"x": 0.3}, {"x": 7.0}])
     result = ht.tune(make_clients(3), candidates, method=ht.Vote(1), quiet=True, jobs=1)
-    assert [trial.params for trial in result.to_optuna().trials] == [{"x": 0.3}, {"x": 7.0}]
+    trials = result.to_optuna().trials
+    assert [trial.params for trial in trials] == [{"x": 0.3}, {}]
+    assert [trial.user_attrs["config"] for trial in trials] == [{"x": 0.3}, {"x": 7.0}]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +97,7 @@ def test_the_statement_names_everything(result: ht.Result) -> None:
         "(2, 1e-05)-differential privacy for each client",
         "replace-one",
         "INSECURE CHOICE, seal 'clear': the server sees individual ballots",
-        "NEW ledger",
+        "ledger: NEW",
         "Not covered: the training that follows",
         "who took part",
         "12 clients were asked, 12 answered",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         SettingError,
     )
     from hushtune.methods.vote import Vote
-    from hushtune.objective import Objective, objective
+    from hushtune.objectives.base import Objective, objective
     from hushtune.objectives.sklearn import SklearnObjective
     from hushtune.privacy.guarantee import Privacy
     from hushtune.privacy.ledger import Ledger
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from hushtune.search import Search
     from hushtune.simulation import Simulation
     from hushtune.space import Candidates, Choice, Config, Float, Int, Space
-    from hushtune.tune import tune
-    from hushtune.verify import verify
+    from hushtune.tuning import tune
+    from hushtune.verification import verify
 
 _HOMES = {
     "client": ["Client", "Rows", "Split"],
     "errors": ["AbortedError", "BudgetError", "HushtuneError", "LedgerError", "RefusedError", "SettingError"],
     "methods.vote": ["Vote"],
-    "objective": ["Objective", "objective"],
+    "objectives.base": ["Objective", "objective"],
     "objectives.sklearn": ["SklearnObjective"],
     "privacy.guarantee": ["Privacy"],
     "privacy.ledger": ["Ledger"],
@@ -49,8 +49,8 @@ _HOMES = {
     "search": ["Search"],
     "simulation": ["Simulation"],
     "space": ["Candidates", "Choice", "Config", "Float", "Int", "Space"],
-    "tune": ["tune"],
-    "verify": ["verify"],
+    "tuning": ["tune"],
+    "verification": ["verify"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -92,9 +92,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'hushtune' has no attribute '{name}'")
     module = import_module(f"hushtune.{_HOME_OF[name]}")
-    value = getattr(module, name)
-    globals()[name] = value  # also where a submodule has the same name as its main function
-    return value
+    return getattr(module, name)
 
 
 def __dir__() -> list[str]:

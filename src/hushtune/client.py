@@ -15,7 +15,7 @@ import numpy as np
 
 from hushtune.errors import ObjectiveError, SettingError
 from hushtune.fingerprint import fingerprint
-from hushtune.objective import Objective, checked_losses
+from hushtune.objectives.base import Objective, checked_losses
 from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.policy import Policy
 from hushtune.randomness import Randomness

@@ -100,9 +100,7 @@ class _Feed:
             plain = item.__func__ if isinstance(item, staticmethod | classmethod) else item
             if isinstance(plain, property):
                 plain = plain.fget
-            if isinstance(plain, FunctionType | list | tuple | dict | _PLAIN) and not name.startswith(
-                "__dataclass"
-            ):
+            if isinstance(plain, (FunctionType, list, tuple, dict, *_PLAIN)) and not name.startswith("__dataclass"):
                 self.all([plain], name)
         for base in kind.__bases__:
             self(base)

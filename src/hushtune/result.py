@@ -13,7 +13,7 @@ from hushtune.errors import SettingError
 from hushtune.files import replace
 from hushtune.privacy.accounting import Budget, Event, event_from_json, event_to_json
 from hushtune.privacy.guarantee import Privacy
-from hushtune.space import Candidates, Config
+from hushtune.space import Candidates, Config, knob_has
 
 if TYPE_CHECKING:
     import optuna
@@ -185,18 +185,22 @@ class Result:
     def to_optuna(self) -> optuna.Study:
         """An in-memory Optuna study: one finished trial per candidate, its value what the run opened for it.
 
-        Everything in it was opened already, so it reveals nothing new.
+        Everything in it was opened already, so it reveals nothing new. A trial's user attribute "config" holds the
+        whole candidate; values outside the space, which Optuna does not take as parameters, are there only.
         """
         import optuna
 
         study = optuna.create_study(direction="maximize", study_name=f"hushtune-{self.run[:8]}")
         (values,) = self.opened[-1].blocks.values()
         for at, (config, value) in enumerate(zip(self.candidates, values, strict=True)):
+            inside = {
+                name: knob for name, knob in self.candidates.space.knobs.items() if knob_has(knob, config[name])
+            }
             trial = optuna.trial.create_trial(
-                params=config,
-                distributions=self.candidates.space.knobs,
+                params={name: config[name] for name in inside},
+                distributions=inside,
                 value=float(value),
-                user_attrs={"chosen": at == self.index},
+                user_attrs={"config": config, "chosen": at == self.index},
             )
             study.add_trial(trial)
         return study

@@ -11,7 +11,7 @@ from typing import Any
 
 from hushtune.client import Party
 from hushtune.errors import SettingError
-from hushtune.objective import Objective, checked_losses
+from hushtune.objectives.base import Objective, checked_losses
 from hushtune.space import Config, FloatArray
 
 Advance = Callable[[int], None]

@@ -245,6 +245,14 @@ def _check_value(index: int, name: str, knob: BaseDistribution, value: Any) -> N
         )
 
 
+def knob_has(knob: BaseDistribution, value: Any) -> bool:
+    """Whether the value lies inside the knob's range or choices."""
+    if isinstance(knob, Choice):
+        return any(choice == value and type(choice) is type(value) for choice in knob.choices)
+    assert isinstance(knob, Numeric)
+    return bool(knob.low <= value <= knob.high)
+
+
 def _ends(knob: Numeric) -> tuple[float, float]:
     low, high = float(knob.low), float(knob.high)
     return (math.log(low), math.log(high)) if knob.log else (low, high)

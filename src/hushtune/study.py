@@ -166,15 +166,18 @@ def _imported(table: str, text: str, separator: str) -> Any:
     module, _, name = text.rpartition(separator)
     try:
         return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise SettingError(f"[{table}] '{text}' cannot be imported: {error}") from None
+    except Exception as error:  # whatever the user's own module raises
+        raise SettingError(f"[{table}] '{text}' cannot be imported: {type(error).__name__}: {error}") from None
 
 
 def _clients(raw: dict[str, Any], folder: Path) -> tuple[list[Client], Client | None]:
     if "clients" in raw:
         sys.path.insert(0, str(folder.resolve()))
         factory = _imported("clients", str(_need(raw, "clients", "factory")), ":")
-        clients = list(factory())
+        try:
+            clients = list(factory())
+        except Exception as error:
+            raise SettingError(f"[clients] the factory failed: {type(error).__name__}: {error}") from None
         if not all(isinstance(client, Client) for client in clients):
             raise SettingError("[clients] factory must return hushtune.Client objects")
         return clients, None

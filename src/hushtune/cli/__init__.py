@@ -4,28 +4,39 @@ from __future__ import annotations
 
 import sys
 
+_INTERRUPTED = 130
 EXIT_CODES = {
     0: "done",
     1: "verify found a claim that does not hold",
     2: "bad input or a refusal: nothing was spent",
     3: "aborted: too few clients answered; nothing was opened",
-    130: "interrupted; the same command resumes",
+    _INTERRUPTED: "interrupted; the same command resumes",
 }
 
 
 def main() -> None:
     """Runs the command line; a known error is one line on the error stream and an exit code."""
+    import click
+
     from hushtune.cli.app import app
     from hushtune.errors import AbortedError, HushtuneError
 
     try:
-        app()
+        code = app(standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(2)
+    except click.ClickException as error:
+        _fail(f"error: {error.format_message()}; see --help", 2)
     except AbortedError as error:
         _fail(f"aborted: {error}", 3)
     except HushtuneError as error:
         _fail(f"error: {error}", 2)
-    except KeyboardInterrupt:
-        _fail("interrupted: what was scored is kept; the same command resumes", 130)
+    except (KeyboardInterrupt, click.Abort):
+        code = _INTERRUPTED
+    if code == _INTERRUPTED:  # what typer makes of Ctrl-C
+        _fail("interrupted: what was scored is kept; the same command resumes", code)
+    sys.exit(code)
 
 
 def _fail(message: str, code: int) -> None:

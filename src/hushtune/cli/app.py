@@ -52,7 +52,7 @@ def run(
     """Run a study: score, ask, choose, and say what that revealed."""
     from hushtune.cli import show
     from hushtune.study import read
-    from hushtune.tune import tune
+    from hushtune.tuning import tune
 
     plan = read(study)
     result = tune(
@@ -77,7 +77,7 @@ def verify(
 ) -> None:
     """Recompute from the recorded events and openings everything that a result claims."""
     from hushtune.cli import show
-    from hushtune.verify import verify as check
+    from hushtune.verification import verify as check
 
     checks = check(folder)
     show.checks(checks, as_json=json)

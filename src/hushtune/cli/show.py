@@ -12,7 +12,7 @@ from typing import Any
 from hushtune.privacy.accounting import Budget, event_to_json, rule_to_json
 from hushtune.privacy.ledger import Ledger
 from hushtune.result import Result
-from hushtune.verify import Check
+from hushtune.verification import Check
 
 
 def result(outcome: Result, path: Path, as_json: bool) -> None:

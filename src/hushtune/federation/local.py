@@ -12,7 +12,8 @@ from pathlib import Path
 from hushtune.client import Client, Id, Party
 from hushtune.errors import SettingError
 from hushtune.federation.base import Dropped
-from hushtune.objective import check_space
+from hushtune.fingerprint import fingerprint
+from hushtune.objectives.base import check_space
 from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.release import Roster, respond
 from hushtune.progress import Progress
@@ -95,6 +96,7 @@ class LocalFederation:
                     "an objective must allow copy.deepcopy, because each client gets its own copy, "
                     f"but got {type(error).__name__}: {error}"
                 ) from None
+            fingerprint(objective)  # refuses what cannot be told apart in the trial cache
             check_space(objective, space)
 
     def score(

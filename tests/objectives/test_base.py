@@ -8,7 +8,7 @@ import pytest
 
 import hushtune as ht
 from hushtune.errors import ObjectiveError
-from hushtune.objective import checked_losses
+from hushtune.objectives.base import checked_losses
 
 
 def test_a_function_of_one_config_becomes_batch_first() -> None:
