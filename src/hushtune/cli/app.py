@@ -7,8 +7,11 @@ from typing import Annotated
 
 import typer
 
+from hushtune.cli import EXIT_CODES
+
 app = typer.Typer(
     help="Tune hyperparameters across parties that may not show each other their data.",
+    epilog="Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items()) + ".",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
