@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from hushtune._version import __version__
 from hushtune.errors import SettingError
 
-_LIBRARIES = {"sklearn", "numpy", "scipy", "pandas", "torch", "builtins"}  # their classes are known by name
+_LIBRARIES = {"sklearn", "numpy", "scipy", "pandas", "torch", "hushtune", "builtins"}  # known by name
 _PLAIN = (str, bytes, int, float, bool, complex, type(None))
 
 
@@ -28,6 +29,7 @@ def fingerprint(value: Any) -> str:
     `fingerprint() -> str`.
     """
     feed = _Feed()
+    feed.tag(__version__)
     feed(value)
     return feed.digest.hexdigest()
 

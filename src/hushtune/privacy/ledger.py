@@ -139,13 +139,17 @@ class Ledger:
 
         def write(draft: Path) -> None:
             with closing(sqlite3.connect(draft, isolation_level=None)) as db:
+                db.execute("PRAGMA synchronous=OFF")  # the whole draft is made durable before it gets its name
                 db.execute(f"PRAGMA application_id={_APPLICATION}")
                 db.execute(f"PRAGMA user_version={_VERSION}")
-                db.executescript(_TABLES)
+                db.execute("PRAGMA journal_mode=WAL")
+                db.execute("BEGIN")
+                for statement in _TABLES.split(";"):
+                    db.execute(statement)
                 db.execute("INSERT INTO terms VALUES (?,?,?,?,?,?)", terms)
                 if limit is not None:
                     _put_limit(db, limit)
-                db.execute("PRAGMA journal_mode=WAL")
+                db.execute("COMMIT")
 
         ledger = cls(path)
         if not create_once(ledger.path, write):
