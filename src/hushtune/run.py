@@ -19,6 +19,7 @@ from hushtune.privacy.accounting import (
     Rule,
     Sums,
     epsilon_of,
+    gaussian_start,
     rule_to_json,
     smallest_scale,
 )
@@ -89,7 +90,8 @@ def calibrate(bounds: tuple[Bound, ...], privacy: Privacy, rule: Rule) -> Noise:
 
     if cost(0.0) == 0:  # nobody can change anything: every ballot is the same
         return Noise(0.0)
-    return Noise(smallest_scale(cost, privacy.epsilon, start=10 / privacy.epsilon))
+    start = gaussian_start(lambda s: plan_of(bounds, privacy, Noise(s)), privacy.epsilon, privacy.delta)
+    return Noise(smallest_scale(cost, privacy.epsilon, start))
 
 
 def plan_of(bounds: Sequence[Bound], privacy: Privacy, noise: Noise) -> tuple[Event, ...]:

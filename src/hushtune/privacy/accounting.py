@@ -236,6 +236,24 @@ def best_order(limit: Budget) -> float:
 # ---- calibration -------------------------------------------------------------------------------------
 
 
+def gaussian_start(plan: Callable[[float], tuple[Event, ...]], epsilon: float, delta: float) -> float:
+    """A noise scale near the one sought: what the Gaussian mechanism of the same Rényi divergence would need.
+
+    At a large scale every event is nearly Gaussian with signal-to-noise ratio mu = sqrt(divergence of order 2), and
+    mu falls like 1/scale. The mu wanted solves the analytic Gaussian equation (Balle and Wang 2018, Theorem 8).
+    """
+    from scipy.optimize import brentq
+    from scipy.stats import norm
+
+    def excess(mu: float) -> float:
+        tail = math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+        return float(norm.cdf(mu / 2 - epsilon / mu) - tail - delta)
+
+    large = 1000.0
+    ratio = math.sqrt(rdp_of(plan(large), 2.0))
+    return large * ratio / float(brentq(excess, 1e-9, 2 * epsilon + 100.0))
+
+
 def smallest_scale(cost: Callable[[float], float], epsilon: float, start: float) -> float:
     """The smallest noise scale with cost(scale) <= epsilon, to a relative 1e-5, never below it.
 
