@@ -10,11 +10,11 @@ import hushtune
 
 ROOT = Path(hushtune.__file__).parent
 ROWS = [  # lowest first; a package name stands for all its modules, unless a module is named itself
-    ["errors", "_version", "files", "wire", "randomness", "progress", "space", "fingerprint"],
+    ["errors", "checks", "_version", "files", "wire", "randomness", "progress", "space", "fingerprint"],
     ["privacy"],
     ["trials", "objectives", "client", "search"],
     ["query", "seals", "privacy.release"],
-    ["federation", "result", "statement", "runfolder", "run", "simulation", "tuning"],
+    ["federation", "disclosures", "result", "statement", "runfolder", "run", "simulation", "tuning"],
     ["methods", "data"],
     ["verification", "study"],
     ["cli"],

@@ -37,9 +37,7 @@ def test_round_trip_through_a_folder(result: ht.Result, tmp_path: Path) -> None:
     assert again.statement == result.statement
 
 
-def test_a_run_without_epsilon_round_trips_too(
-    make_clients: Make, candidates: ht.Candidates, tmp_path: Path
-) -> None:
+def test_a_run_without_epsilon_round_trips_too(make_clients: Make, candidates: ht.Candidates, tmp_path: Path) -> None:
     exact = ht.tune(make_clients(3), candidates, method=ht.Vote(2), quiet=True, jobs=1)
     exact.save(tmp_path)
     assert ht.Result.load(tmp_path).to_json() == exact.to_json()
@@ -78,7 +76,7 @@ def test_to_optuna_takes_defaults_outside_the_space(make_clients: Make) -> None:
     ("content", "message"),
     [
         (None, "does not exist"),
-        ("{", "must be JSON"),
+        ("{", "must be a JSON file"),
         ("[]", "schema 1"),
         ('{"schema": 2}', "schema 1"),
         ('{"schema": 1}', "missing"),

@@ -87,6 +87,14 @@ def test_sample_is_distinct_repeatable_and_stops_at_the_size_of_the_space() -> N
     assert len(ht.Space(a=ht.Choice([1, 2, 3])).sample(50)) == 3
 
 
+def test_equal_values_of_other_types_are_other_candidates() -> None:
+    candidates = ht.Space(a=ht.Choice([0, False, 0.0])).grid()
+    assert [candidates.index(config) for config in candidates] == [0, 1, 2]
+    assert type(ht.Space(x=ht.Float(0, 1)).candidates([{"x": 1}])[0]["x"]) is float
+    with pytest.raises(ht.SettingError, match="same config twice"):
+        ht.Space(x=ht.Float(0, 1)).candidates([{"x": 1}, {"x": 1.0}])
+
+
 def test_candidates_give_copies() -> None:
     candidates = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=2)
     candidates[0]["x"] = 5.0
@@ -110,10 +118,14 @@ X = ht.Space(x=ht.Float(0.0, 1.0), n=ht.Int(1, 9), kind=ht.Choice(["a"]))
         (lambda: X.candidates([{"x": 0.1, "n": 1.5, "kind": "a"}]), "'n' must suit"),
         (lambda: X.candidates([{"x": 0.1, "n": 1, "kind": [1]}]), "'kind' must suit"),  # type: ignore[dict-item]
         (X.grid, "number of points for knob 'x'"),
-        (lambda: X.grid(x=0), "`x >= 1`"),
+        (lambda: X.grid(x=0), "x=0"),
         (lambda: X.grid(y=3), "not a knob"),
         (lambda: X.grid(x=3, kind=2), "list of its choices"),
-        (lambda: X.sample(0), "`count >= 1`"),
+        (lambda: X.grid(x=3, n=3, kind=["b"]), "must list choices of"),
+        (lambda: X.grid(x=True), "x=True"),
+        (lambda: X.sample(float("inf")), "count=inf"),  # type: ignore[arg-type]
+        (lambda: ht.Space(x=ht.Float(float("nan"), 1.0)), "finite ends"),
+        (lambda: X.sample(0), "count=0"),
         (lambda: ht.Space.from_json("{"), "JSON"),
         (lambda: ht.Space.from_json('{"x": {"name": "what", "attributes": {}}}'), "JSON"),
         (lambda: ht.Candidates.from_json("[]"), "JSON"),

@@ -88,7 +88,7 @@ def test_own_clients_come_from_a_factory_beside_the_study(tmp_path: Path) -> Non
         ("epsilon = 1.0", "epsilon = 1.0\ndelta = 1.5", "[privacy] `0 < delta < 1` must hold, but got delta=1.5"),
         ("epsilon = 1.0", "epsilonn = 1.0", "[privacy] has an unknown key 'epsilonn'"),
         ("[privacy]", "[privcy]", "unknown table [privcy]"),
-        ("k = 2", "k = 0", "[method] `k >= 1` must hold for Vote, but got k=0"),
+        ("k = 2", "k = 0", "[method] `k >= 1` must hold for an integer, but got k=0"),
         ("k = 2", "k = 13", "[method] `1 <= k <= candidates` must hold, but got k=13, candidates=12"),
         ("k = 2", "kk = 2", "[method] 'vote' got an unknown key"),
         ('name = "vote"', 'name = "poll"', "[method] name must be one of ['vote'], but got 'poll'"),

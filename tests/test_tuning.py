@@ -46,7 +46,7 @@ def test_ledgers_of_coordinator_and_clients_are_charged_and_refuse_the_next_run(
     assert all(len(ht.Ledger(path).entries()) == 1 for path in ledgers)
     with pytest.raises(ht.BudgetError, match="nothing fits any more"):
         tune(clients, candidates)
-    with pytest.raises(ht.AbortedError, match="ledger: its limit would be exceeded"):
+    with pytest.raises(ht.AbortedError, match="the ledgers of 5 refuse; nothing was asked"):
         tune(clients, candidates, ledger=ht.Ledger(home / "fresh.db"))  # a fresh coordinator's ledger does not help
     assert all(len(ht.Ledger(path).entries()) == 1 for path in ledgers)
 
@@ -109,9 +109,7 @@ def test_a_run_is_calibrated_under_its_ledgers_rule(
     assert result.noise["scale"] > plain.noise["scale"]
 
 
-def test_a_simulation_repeats_and_charges_nothing(
-    make_clients: Make, candidates: ht.Candidates, home: Path
-) -> None:
+def test_a_simulation_repeats_and_charges_nothing(make_clients: Make, candidates: ht.Candidates, home: Path) -> None:
     simulation = ht.Simulation(seed=5)
     runs = [tune(make_clients(20), candidates, simulation=simulation) for _ in range(2)]
     assert runs[0].opened == runs[1].opened
@@ -183,9 +181,7 @@ class Broken:
         raise RuntimeError(f"secret {data.y[0]}")
 
 
-def test_without_epsilon_a_failing_client_is_dropped_and_named(
-    make_clients: Make, candidates: ht.Candidates
-) -> None:
+def test_without_epsilon_a_failing_client_is_dropped_and_named(make_clients: Make, candidates: ht.Candidates) -> None:
     clients = [*make_clients(10), ht.Client((np.zeros((1, 1)), np.array([5.0])), Broken(), name="hospital-x")]
     result = tune(clients, candidates, privacy=None)
     assert result.dropped == {"hospital-x": "refused: objective failed; see the client's own log"}
@@ -215,9 +211,7 @@ def test_with_epsilon_a_failing_client_looks_like_any_other(
     assert "secret" in (tmp_path / "run-Broken" / "clients" / "client-4" / "client.log").read_text()
 
 
-def test_too_few_answers_abort_with_nothing_opened(
-    make_clients: Make, candidates: ht.Candidates, home: Path
-) -> None:
+def test_too_few_answers_abort_with_nothing_opened(make_clients: Make, candidates: ht.Candidates, home: Path) -> None:
     clients = make_clients(10)
     for client in clients[:2]:
         client.policy = ht.Policy(opt_out=True)
@@ -301,10 +295,67 @@ def test_equal_data_twice_are_two_clients_with_two_ledgers_and_two_noise_shares(
     assert len(list(home.glob("clients/*/ledger.db"))) == 4
 
 
+def test_spent_clients_are_noticed_before_anything_is_scored(make_clients: Make, candidates: ht.Candidates) -> None:
+    clients = make_clients(4)
+    tune(clients, candidates)
+    late = ht.Client((np.zeros((1, 1)), np.zeros(1)), Broken(), name="late")
+    with pytest.raises(ht.AbortedError, match="the ledgers of 4 refuse"):
+        tune([*clients, late], candidates)
+
+
+def test_mistakes_that_do_not_depend_on_data_are_refused_before_they_cost(
+    candidates: ht.Candidates, home: Path
+) -> None:
+    from sklearn.svm import SVC
+
+    sklearn = ht.SklearnObjective(SVC())
+    with pytest.raises(ht.SettingError, match="@hushtune.objective"):
+        ht.Client((np.zeros((1, 1)), np.zeros(1)), lambda config, data: 1.0)  # type: ignore[arg-type]
+    with pytest.raises(ht.SettingError, match="SklearnObjective needs data as"):
+        tune([ht.Client([1, 2], sklearn)], ht.Space(C=ht.Float(1, 2)).grid(C=2))
+    with pytest.raises(ht.SettingError, match="knob 'x' must be a parameter of SVC"):
+        tune([ht.Client((np.zeros((1, 1)), np.zeros(1)), sklearn)], candidates)
+    with pytest.raises(ht.SettingError, match="privacy must be a Privacy, but got 1.0"):
+        tune([ht.Client((np.zeros((1, 1)), np.zeros(1)), distance)], candidates, privacy=1.0)
+    assert not list(home.glob("**/ledger*.db"))
+
+
+def test_a_refused_run_leaves_its_folder_free(make_clients: Make, candidates: ht.Candidates, tmp_path: Path) -> None:
+    clients = make_clients(3)
+    tune(clients, candidates)
+    with pytest.raises(ht.BudgetError):
+        tune(clients, candidates, folder=tmp_path / "second")
+    assert not (tmp_path / "second").exists()
+
+
+def test_two_processes_cannot_run_in_one_folder(make_clients: Make, candidates: ht.Candidates, tmp_path: Path) -> None:
+    from hushtune.runfolder import RunFolder
+
+    first, second = RunFolder(tmp_path / "run", "same"), RunFolder(tmp_path / "run", "same")
+    first.begin()
+    with pytest.raises(ht.SettingError, match="another process is running"):
+        second.begin()
+
+
+def test_a_reference_with_failed_candidates(make_clients: Make, candidates: ht.Candidates) -> None:
+    @ht.objective
+    def sometimes(config: ht.Config, data: ht.Rows) -> float:
+        return float("nan") if config["x"] > 0.5 else config["x"]
+
+    def figures(objective: Any) -> Any:
+        reference = ht.Client((np.zeros((1, 1)), np.zeros(1)), objective)
+        return tune(make_clients(5), candidates, simulation=ht.Simulation(1, reference, draws=2)).simulation
+
+    assert figures(sometimes)["figures"]["random_guess"] == pytest.approx((1 + 0.9 + 0.8 + 0.7 + 0.6 + 6 * 0.5) / 11)
+    with pytest.raises(ht.SettingError, match="all of them failed"):
+        figures(ht.objective(lambda config, data: float("nan")))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"clients": []}, "at least one client"),
+        ({"clients": [3]}, "client must be a Client"),
         ({"candidates": ht.Space(x=ht.Float(0, 1))}, "finite public list"),
         ({"method": ht.Vote}, "method must be"),
         ({"jobs": 0}, "jobs=0"),

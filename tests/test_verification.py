@@ -23,7 +23,7 @@ def folder(make_clients: Callable[..., list[ht.Client]], candidates: ht.Candidat
 
 def test_an_honest_result_holds(folder: Path) -> None:
     checks = ht.verify(folder)
-    assert len(checks) == 7
+    assert len(checks) == 11
     assert all(check.holds for check in checks)
 
 
@@ -62,6 +62,18 @@ TAMPERINGS: dict[str, Change] = {
     "hidden disclosure": lambda raw: raw["disclosures"].pop(1),
     "hidden opening": lambda raw: raw["opened"].pop(),
     "no events": _set("plan", to=[]),
+    "other statement": _set("statement", to="Nothing was revealed."),
+    "ballots not disclosed": lambda raw: raw["disclosures"].pop(0),
+    "disclosure without its cost": _set("disclosures", 1, "epsilon", to=0.0),
+    "passes for a simulation": _set("simulation", to={"seed": 1, "figures": None}),
+    "no ledger": _set("ledger", to=None),
+    "invented dropouts": _set("clients", "dropped", to=[{"client": "x", "reason": "y"}]),
+    "more answers than clients": _set("opened", 0, "answered", to=2000),
+    "protects records": _set("privacy", "unit", to="record"),
+    "one count too many": lambda raw: raw["opened"][0]["blocks"]["votes"].append(0),
+    "float counts": lambda raw: raw["opened"][0]["blocks"]["votes"].__setitem__(0, 0.5),
+    "renamed block": lambda raw: raw["opened"][0].__setitem__("blocks", {"x": [1]}),
+    "negative index": _set("index", to=-1),
 }
 
 
@@ -74,3 +86,17 @@ def test_tampering_is_found(folder: Path, name: str) -> None:
     TAMPERINGS[name](raw)
     path.write_text(json.dumps(raw))
     assert not all(check.holds for check in ht.verify(folder))
+
+
+@pytest.mark.parametrize(
+    "change", [_set("method", to=3), _set("plan", to="x"), _set("candidates", to=[]), _set("noise", to=None)]
+)
+def test_damaged_results_give_no_traceback(folder: Path, change: Change) -> None:
+    path = folder / "result.json"
+    raw = json.loads(path.read_text())
+    change(raw)
+    path.write_text(json.dumps(raw))
+    try:
+        assert not all(check.holds for check in ht.verify(folder))
+    except ht.SettingError as error:
+        assert "\n" not in str(error)

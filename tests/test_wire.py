@@ -27,9 +27,7 @@ def test_any_bytes_are_a_message_or_a_wire_error(message: bytes) -> None:
 
 
 @given(HEADERS, st.binary(max_size=20), st.data())
-def test_a_cut_message_is_refused_or_lacks_its_part(
-    header: dict[str, Any], part: bytes, data: st.DataObject
-) -> None:
+def test_a_cut_message_is_refused_or_lacks_its_part(header: dict[str, Any], part: bytes, data: st.DataObject) -> None:
     message = pack(header, part)
     cut = message[: data.draw(st.integers(0, len(message) - 1))]
     with contextlib.suppress(WireError):

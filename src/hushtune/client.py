@@ -42,8 +42,8 @@ class Data(Protocol):
 class Rows:
     """Features and labels, row by row. `X` has shape (rows, ...), `y` has shape (rows,)."""
 
-    X: Any
-    y: Any
+    X: Any = field(repr=False)
+    y: Any = field(repr=False)
 
     def __post_init__(self) -> None:
         if len(self.X) != len(self.y):
@@ -97,6 +97,11 @@ class Client:
             self.data = Rows(*self.data)
         if self.objective is None and self.trials is None:
             raise SettingError("a client needs an objective, or an Optuna study as its trials, but got neither")
+        if isinstance(self.objective, type) or not isinstance(self.objective, Objective | None):
+            raise SettingError(
+                "objective must have a method losses(configs, data, seed); for a function use @hushtune.objective; "
+                f"but got {self.objective!r}"
+            )
         if self.objective is not None and self.data is None:
             raise SettingError("a client with an objective needs data, but got None")
         if self.trials is not None:

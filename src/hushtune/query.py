@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
+from hushtune.checks import integer
 from hushtune.client import Party
 from hushtune.errors import BoundError, SettingError, WireError
 from hushtune.privacy.accounting import Event, Neighbours, SkellamShift
@@ -56,8 +57,8 @@ class KHot:
     length: int
 
     def __post_init__(self) -> None:
-        if type(self.k) is not int or not 1 <= self.k <= self.length:
-            raise SettingError(f"`1 <= k <= candidates` must hold, but got k={self.k!r}, candidates={self.length}")
+        if integer("k", self.k, 1) > self.length:
+            raise SettingError(f"`1 <= k <= candidates` must hold, but got k={self.k}, candidates={self.length}")
 
     @property
     def largest(self) -> int:
@@ -68,9 +69,7 @@ class KHot:
         """Refuses anything but k ones among zeros."""
         ballot = np.asarray(vector)
         if ballot.shape != (self.length,) or ballot.dtype.kind not in "iub":
-            raise BoundError(
-                f"a ballot must be {self.length} integers, but got shape {ballot.shape} of {ballot.dtype}"
-            )
+            raise BoundError(f"a ballot must be {self.length} integers, but got shape {ballot.shape} of {ballot.dtype}")
         if not (np.isin(ballot, (0, 1)).all() and int(ballot.sum()) == self.k):
             raise BoundError(f"a ballot must be zeros and exactly {self.k} ones")
         return ballot.astype(np.int64)

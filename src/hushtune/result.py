@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushtune.client import Id
+from hushtune.disclosures import Disclosure
 from hushtune.errors import SettingError
 from hushtune.files import replace
 from hushtune.privacy.accounting import Budget, Event, event_from_json, event_to_json
@@ -19,25 +20,6 @@ if TYPE_CHECKING:
     import optuna
 
 SCHEMA = 1
-
-
-@dataclass(frozen=True)
-class Disclosure:
-    """One value that became visible to somebody.
-
-    Args:
-        to: who saw it.
-        what: its meaning.
-        shape: its shape.
-        mechanism: which protection it had.
-        epsilon: what seeing it costs, alone, at the run's delta; None if no guarantee covers it.
-    """
-
-    to: str
-    what: str
-    shape: tuple[int, ...]
-    mechanism: str
-    epsilon: float | None
 
 
 @dataclass(frozen=True)
@@ -84,8 +66,9 @@ class Result:
     run: str
     ledger: LedgerNote | None
     simulation: dict[str, Any] | None
-    hushtune: str = ""
-    index: int = field(default=0)
+    hushtune: str
+    index: int
+    stated: str | None = field(default=None, repr=False)  # the statement as it was saved, once loaded
 
     @property
     def answered(self) -> int:
@@ -131,7 +114,7 @@ class Result:
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Writes result.json into the folder, which must not hold another run's result."""
         path = Path(folder) / "result.json"
-        if path.exists() and json.loads(path.read_text(encoding="utf-8")).get("run") != self.run:
+        if path.exists() and Result.load(folder).run != self.run:
             raise SettingError(f"{path} holds another run's result; save into a new folder")
         replace(path, json.dumps(self.to_json(), indent=2, allow_nan=False) + "\n")
         return path
@@ -144,14 +127,14 @@ class Result:
             raw = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise SettingError(f"{path} does not exist; give a folder that `hushtune run` wrote") from None
-        except ValueError as error:
-            raise SettingError(f"{path} must be JSON, but got: {error}") from None
+        except (ValueError, OSError) as error:
+            raise SettingError(f"{path} must be a JSON file, but got: {error}") from None
         if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
             got = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
             raise SettingError(f"{path} must have schema {SCHEMA}, but got {got!r}")
         try:
             return cls._from_json(raw)
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise SettingError(f"{path} has a missing or wrong field: {error}") from None
 
     @classmethod
@@ -180,6 +163,7 @@ class Result:
             simulation=raw["simulation"],
             hushtune=raw["hushtune"],
             index=raw["index"],
+            stated=raw["statement"],
         )
 
     def to_optuna(self) -> optuna.Study:
@@ -193,9 +177,7 @@ class Result:
         study = optuna.create_study(direction="maximize", study_name=f"hushtune-{self.run[:8]}")
         (values,) = self.opened[-1].blocks.values()
         for at, (config, value) in enumerate(zip(self.candidates, values, strict=True)):
-            inside = {
-                name: knob for name, knob in self.candidates.space.knobs.items() if knob_has(knob, config[name])
-            }
+            inside = {name: knob for name, knob in self.candidates.space.knobs.items() if knob_has(knob, config[name])}
             trial = optuna.trial.create_trial(
                 params={name: config[name] for name in inside},
                 distributions=inside,

@@ -11,6 +11,7 @@ import numpy as np
 
 from hushtune._version import __version__
 from hushtune.client import Id
+from hushtune.disclosures import CHOICE, Disclosure, of_sum
 from hushtune.errors import AbortedError, HushtuneError, SettingError
 from hushtune.federation.base import Dropped, Federation
 from hushtune.privacy.accounting import (
@@ -18,7 +19,6 @@ from hushtune.privacy.accounting import (
     Event,
     Rule,
     Sums,
-    epsilon_of,
     gaussian_start,
     rule_to_json,
     smallest_scale,
@@ -30,7 +30,7 @@ from hushtune.privacy.release import Request
 from hushtune.privacy.skellam import IntArray
 from hushtune.progress import Progress
 from hushtune.query import Bound, Query, in_blocks
-from hushtune.result import Disclosure, LedgerNote, Opened, Result
+from hushtune.result import LedgerNote, Opened, Result
 from hushtune.runfolder import RunFolder
 from hushtune.seals.base import Seal
 from hushtune.space import Candidates, Config
@@ -164,7 +164,7 @@ class Run:
             self._folder.keep(opened, dropped)
         self.opened.append(opened)
         self.dropped.update(dropped)
-        self._disclose(query, opened)
+        self.disclosures += of_sum(query, opened, self._seal, self._honest, self.noise, self._privacy)
         return {name: np.array(values, dtype=np.int64) for name, values in opened.blocks.items()}
 
     def _open(self, query: Query, step: int) -> tuple[Opened, dict[Id, str]]:
@@ -188,28 +188,6 @@ class Run:
         blocks = {name: part.tolist() for name, part in in_blocks(query, total).items()}
         return Opened(query.name, blocks, float(self.share_variance * answered), answered), dropped
 
-    def _disclose(self, query: Query, opened: Opened) -> None:
-        length, meaning = query.bound.length, query.meaning
-        if self._seal.name == "clear":
-            share = float(self.share_variance) ** 0.5
-            noise = f"only its own noise share of standard deviation {share:.3g}" if share else "exact"
-            each = Disclosure(
-                "server",
-                f"each client's own {meaning}",
-                (opened.answered, length),
-                f"seal 'clear': {noise}",
-                None,
-            )
-            self.disclosures.append(each)
-        if self._privacy is None:
-            mechanism, cost = "exact sum", None
-        else:
-            event = query.bound.event(self.noise, self._privacy.neighbours)
-            mechanism = f"sum with Skellam noise of standard deviation {opened.noise_variance**0.5:.4g}"
-            cost = epsilon_of((event,), self._privacy.delta)
-        readers = "server and every reader of the result"
-        self.disclosures.append(Disclosure(readers, f"summed {meaning}", (length,), mechanism, cost))
-
     def noise_variance(self) -> float:
         """Variance of the noise in each entry of the last opened sum."""
         return self.opened[-1].noise_variance
@@ -223,10 +201,9 @@ class Run:
         spent = Budget(0.0, 0.0)
         if self._privacy is not None:
             spent = self.rule.spent([(self.plan, self._privacy.delta)], self._privacy.delta)
-        choice = Disclosure("every reader of the result", "the chosen config", (1,), "computed from the above", 0.0)
         return Result(
             config=config,
-            index=self.candidates.configs.index(config),
+            index=self.candidates.index(config),
             method=method,
             seal=self._seal.to_json(),
             privacy=self._privacy,
@@ -234,7 +211,7 @@ class Run:
             spent=spent,
             rule=rule_to_json(self.rule),
             noise={"scale": self.noise.scale, "honest": self._honest},
-            disclosures=[*self.disclosures, choice],
+            disclosures=[*self.disclosures, CHOICE],
             asked=len(self._federation.roster),
             dropped=self.dropped,
             opened=self.opened,
@@ -273,20 +250,24 @@ class Replay:
         self.candidates = candidates
         self.seed = 0  # nothing is scored here
         self._opened = list(opened)
-        self._step = 0
+        self.queries: list[Query] = []
 
     def sum(self, query: Query) -> Mapping[str, IntArray]:
         """The recorded sum of the next step."""
-        if self._step >= len(self._opened) or self._opened[self._step].query != query.name:
+        step = len(self.queries)
+        if step >= len(self._opened) or self._opened[step].query != query.name:
             raise SettingError("the result does not hold the openings that its method asks for")
-        self._step += 1
-        blocks: dict[str, Any] = self._opened[self._step - 1].blocks
-        return {name: np.array(values, dtype=np.int64) for name, values in blocks.items()}
+        blocks = {name: np.array(values) for name, values in self._opened[step].blocks.items()}
+        found = {name: values.shape for name, values in blocks.items() if values.dtype.kind == "i"}
+        if found != {name: (length,) for name, length in query.blocks.items()}:
+            raise SettingError("an opening does not have the integers that its query asks for")
+        self.queries.append(query)
+        return blocks
 
     def noise_variance(self) -> float:
         """As recorded."""
-        return self._opened[self._step - 1].noise_variance
+        return self._opened[len(self.queries) - 1].noise_variance
 
     def answered(self) -> int:
         """As recorded."""
-        return self._opened[self._step - 1].answered
+        return self._opened[len(self.queries) - 1].answered

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import uuid
 from dataclasses import asdict
@@ -29,6 +30,21 @@ class RunFolder:
             raise SettingError(f"{self._path.parent} holds a finished run; choose another folder, or remove it")
         if self._path.exists():
             self._state = self._resume(settings)
+
+    def begin(self) -> None:
+        """Claims the folder for this process and writes down the run's id."""
+        if self._path is None:
+            return
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._lock = open(self._path.parent / "run.lock", "w")  # noqa: SIM115 (held until the process ends)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SettingError(f"another process is running in {self._path.parent}; choose another folder") from None
+        except OSError as error:
+            raise SettingError(f"{self._path.parent} cannot be written: {error.strerror}") from None
+        if self._path.exists():  # it may have appeared since
+            self._state = self._resume(self._state["settings"])
         else:
             self._write()
 
@@ -37,11 +53,14 @@ class RunFolder:
         try:
             state: dict[str, Any] = json.loads(self._path.read_text(encoding="utf-8"))
             same = state["settings"] == settings
+            for kept in state["opened"]:
+                Opened(**kept["opened"])
+            str(state["run"])
         except (ValueError, KeyError, TypeError):
             raise SettingError(f"{self._path} must be written by hushtune, but it is damaged; remove it") from None
         if not same:
             raise SettingError(
-                f"{self._path.parent} holds an unfinished run with other settings; choose another folder"
+                f"{self._path.parent} holds an unfinished run with other settings; choose another folder, or remove it"
             )
         return state
 

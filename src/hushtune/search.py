@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hushtune.checks import integer
 from hushtune.client import Party
-from hushtune.errors import SettingError
 from hushtune.objectives.base import Objective, checked_losses
 from hushtune.space import Config, FloatArray
 
@@ -29,8 +29,7 @@ class Search:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.seed < 2**31:
-            raise SettingError(f"`0 <= seed < 2**31` must hold, but got seed={self.seed}")
+        integer("seed", self.seed, 0, 2**31 - 1)
 
     def fill(
         self, parties: Sequence[Party], configs: Sequence[Config], jobs: int, advance: Advance, private: bool

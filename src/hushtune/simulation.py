@@ -8,8 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from hushtune.checks import integer, kind
 from hushtune.client import Client, Party
-from hushtune.errors import SettingError
 from hushtune.privacy import skellam
 from hushtune.privacy.release import contribution
 from hushtune.privacy.skellam import IntArray
@@ -35,10 +35,9 @@ class Simulation:
     draws: int = 100
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.seed, int) and self.seed >= 0):
-            raise SettingError(f"`seed >= 0` must hold for a simulation, but got seed={self.seed!r}")
-        if not (isinstance(self.draws, int) and self.draws >= 1):
-            raise SettingError(f"`draws >= 1` must hold for a simulation, but got draws={self.draws!r}")
+        integer("seed", self.seed, 0)
+        integer("draws", self.draws, 1)
+        kind("reference", self.reference, Client)
 
 
 class Shortcut:

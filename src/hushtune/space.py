@@ -24,6 +24,7 @@ from optuna.distributions import (
     json_to_distribution,
 )
 
+from hushtune.checks import integer
 from hushtune.errors import SettingError
 
 Value = None | bool | int | float | str
@@ -58,6 +59,8 @@ class Space:
                     f"knob '{name}' must be Float, Int or Choice (or an Optuna distribution), "
                     f"but got {type(knob).__name__}"
                 )
+            if isinstance(knob, Numeric) and not (math.isfinite(knob.low) and math.isfinite(knob.high)):
+                raise SettingError(f"knob '{name}' must have finite ends, but got {knob.low} and {knob.high}")
         self.knobs: dict[str, BaseDistribution] = dict(knobs)
 
     def __eq__(self, other: object) -> bool:
@@ -134,8 +137,7 @@ class Space:
         """
         from scipy.stats import qmc
 
-        if count < 1:
-            raise SettingError(f"`count >= 1` must hold, but got count={count}")
+        count = integer("count", count, 1, 2**20)
         found: dict[str, Config] = {}
         sobol = qmc.Sobol(len(self.knobs), scramble=True, rng=seed)
         for _ in range(8):  # a discrete space repeats itself: draw again, a few times at the most
@@ -182,11 +184,17 @@ class Candidates:
                 )
             for name, knob in self.space.knobs.items():
                 _check_value(index, name, knob, config[name])
+                if isinstance(knob, Float):
+                    config[name] = float(config[name])
         if len({config_key(config) for config in self.configs}) < len(self.configs):
             raise SettingError("candidates must differ from each other, but got the same config twice")
 
     def __len__(self) -> int:
         return len(self.configs)
+
+    def index(self, config: Mapping[str, Value]) -> int:
+        """The config's place in the list; 0, 0.0 and False are different values."""
+        return [config_key(known) for known in self.configs].index(config_key(config))
 
     def __getitem__(self, index: int) -> Config:
         return dict(self.configs[index])
@@ -240,8 +248,7 @@ def _check_value(index: int, name: str, knob: BaseDistribution, value: Any) -> N
         fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not fits:
         raise SettingError(
-            f"candidate {index}: '{name}' must suit {type(knob).__name__}, but got {value!r} "
-            f"({type(value).__name__})"
+            f"candidate {index}: '{name}' must suit {type(knob).__name__}, but got {value!r} ({type(value).__name__})"
         )
 
 
@@ -288,6 +295,13 @@ def _from_unit(knob: BaseDistribution, unit: FloatArray) -> Any:
     return float(min(knob.high, max(knob.low, float(f"{value:.12g}"))))  # 1000.0, not 999.9999999999989
 
 
+def _listed(name: str, knob: BaseDistribution, value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(knob, Choice) and not knob_has(knob, value):
+        raise SettingError(f"grid({name}=...) must list choices of {list(knob.choices)}, but got {value!r}")
+    return value
+
+
 def _axis(name: str, knob: BaseDistribution, points: int | Sequence[Value] | None) -> list[Any]:
     if points is None:
         if isinstance(knob, Choice):
@@ -298,11 +312,10 @@ def _axis(name: str, knob: BaseDistribution, points: int | Sequence[Value] | Non
                 return [knob.low]
             raise SettingError(f"grid needs the number of points for knob '{name}': grid({name}=10)")
         points = round((knob.high - knob.low) / knob.step) + 1
-    if isinstance(points, str | bytes) or not isinstance(points, int):
-        return list(points)
+    if (isinstance(points, Sequence) and not isinstance(points, str | bytes)) or isinstance(points, np.ndarray):
+        return [_listed(name, knob, value) for value in points]
     if isinstance(knob, Choice):
-        raise SettingError(f"grid({name}=...) of a Choice takes a list of its choices, but got {points}")
-    if points < 1:
-        raise SettingError(f"grid needs `{name} >= 1` points, but got {points}")
+        raise SettingError(f"grid({name}=...) of a Choice takes a list of its choices, but got {points!r}")
+    points = integer(name, points, 1, 10**6)
     units = np.linspace(0, 1, points) if points > 1 else np.array([0.5])
     return list(dict.fromkeys(_from_unit(knob, np.array([u])) for u in units))

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from hushtune.checks import number
 from hushtune.client import Client, Split
 from hushtune.data import load
 from hushtune.data.splits import split
@@ -195,10 +196,9 @@ def _objective(raw: dict[str, Any]) -> SklearnObjective:
 def _example_clients(raw: dict[str, Any], objective: SklearnObjective) -> tuple[list[Client], Client]:
     table = raw["data"]
     data, seed, share = load(_need(raw, "data", "name")), table.get("seed", 0), table.get("test", 0.2)
-    if not 0 < share < 1:
-        raise SettingError(f"`0 < test < 1` must hold, but got test={share}")
+    number("test", share, 0, 1, "()")
     order = np.random.default_rng(seed).permutation(len(data))
-    cut = int(share * len(data))
+    cut = max(1, int(share * len(data)))
     test, train = data.take(order[:cut]), data.take(order[cut:])
     parts = split(table.get("split", "iid"), train.y, _need(raw, "data", "clients"), seed)
     reference = Client(Split(train, test), objective)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from hushtune.checks import kind
 from hushtune.client import Client
 from hushtune.errors import SettingError
 from hushtune.federation.local import LocalFederation
@@ -70,6 +71,14 @@ def tune(
         BudgetError: a ledger's limit would be exceeded; nothing was spent.
         AbortedError: too few clients answered; nothing was opened, but the budget stays reserved.
     """
+    for name, value, wanted in (
+        ("privacy", privacy, Privacy),
+        ("seal", seal, Seal),
+        ("search", search, Search),
+        ("simulation", simulation, Simulation),
+        ("ledger", ledger, Ledger),
+    ):
+        kind(name, value, wanted)
     bounds = _announced(candidates, method, privacy)
     seal, search, progress = seal or Clear(), search or Search(), Progress(quiet)
     place = Path(folder) if folder is not None else None
@@ -84,6 +93,8 @@ def tune(
     with _clock("calibrate") as calibrating:
         run = Run(state, candidates, search.seed, federation, seal, privacy, bounds, ledger, progress)
         run.check_budget()
+        federation.check_ledgers(run.charge(), seal.needed(len(federation.roster)))
+    state.begin()
     log.info("run %s: %d candidates, %d clients", run.id, len(candidates), len(federation.roster))
     with _clock("score") as scoring:
         federation.score(search, candidates.configs, progress, private=privacy is not None)
@@ -167,6 +178,9 @@ def _figures(
     stand_in.score(search, candidates.configs, progress, private=False, name="reference figures")
     (party,) = stand_in.parties.values()
     scores = 1 - party.losses(candidates.configs, search.seed)
+    if not np.isfinite(scores).any():
+        raise SettingError("the simulation's reference must score at least one candidate, but all of them failed")
+    scores = np.where(np.isfinite(scores), scores, np.nanmin(scores[np.isfinite(scores)]))  # failed: as bad as any
     parties = list(federation.parties.values())
     shortcut = Shortcut(parties, candidates, search.seed, run.share_variance * len(parties), simulation.seed)
     arms = method.variants()
@@ -175,13 +189,13 @@ def _figures(
         for name, arm in arms.items():
             found = []
             for _ in range(simulation.draws):
-                found.append(scores[candidates.configs.index(arm.run(shortcut))])
+                found.append(scores[candidates.index(arm.run(shortcut))])
                 advance(1)
             means[name] = float(np.mean(found))
     return {
         "chosen": float(scores[chosen]),
-        "opt": float(np.nanmax(scores)),
-        "random_guess": float(np.nanmean(scores)),
+        "opt": float(scores.max()),
+        "random_guess": float(scores.mean()),
         "draws": simulation.draws,
         "means": means,
     }

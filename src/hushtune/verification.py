@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from hushtune.disclosures import CHOICE, of_sum
 from hushtune.errors import HushtuneError, SettingError
 from hushtune.methods import METHODS
 from hushtune.privacy.accounting import rule_from_json
@@ -14,6 +15,7 @@ from hushtune.privacy.noise import Noise
 from hushtune.result import Result
 from hushtune.run import Replay, plan_of
 from hushtune.seals import seal_from_json
+from hushtune.space import config_key
 
 
 @dataclass(frozen=True)
@@ -26,10 +28,19 @@ class Check:
 
 
 def verify(folder: str | os.PathLike[str]) -> list[Check]:
-    """Recomputes what result.json in the folder claims. Trusts its events, not its epsilons."""
+    """Recomputes what result.json in the folder claims.
+
+    This shows that a result is consistent with itself: epsilon, noise, choice, disclosures and statement follow from
+    its events and openings. Whether those are what happened, no file can show.
+    """
     result = Result.load(folder)
-    method = _method(result)
-    return [*_privacy(result, method), *_noise(result), *_choice(result, method), *_disclosures(result)]
+    checks: list[Check] = []
+    for part in (_privacy, _noise, _choice, _clients, _words):
+        try:
+            checks += part(result)
+        except (HushtuneError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            checks.append(Check(f"the records for {part.__name__.strip('_')} are whole", False, str(error)))
+    return checks
 
 
 def _method(result: Result) -> Any:
@@ -40,12 +51,12 @@ def _method(result: Result) -> Any:
     return METHODS[name](**fields)
 
 
-def _privacy(result: Result, method: Any) -> Iterator[Check]:
+def _privacy(result: Result) -> Iterator[Check]:
     if result.privacy is None:
         yield Check("no epsilon is claimed", not result.plan, "the run was made without differential privacy")
         return
     privacy = result.privacy
-    plan = plan_of(method.bounds(result.candidates), privacy, Noise(result.noise["scale"]))
+    plan = plan_of(_method(result).bounds(result.candidates), privacy, Noise(result.noise["scale"]))
     yield Check(
         "the events follow from the method's bounds and the noise",
         plan == result.plan,
@@ -55,14 +66,14 @@ def _privacy(result: Result, method: Any) -> Iterator[Check]:
     yield Check(
         "epsilon computed from the events is the epsilon stated",
         abs(spent.epsilon - result.spent.epsilon) <= 1e-6 * spent.epsilon and spent.delta == result.spent.delta,
-        f"computed ({spent.epsilon:.6g}, {spent.delta:g}), "
-        f"stated ({result.spent.epsilon:.6g}, {result.spent.delta:g})",
+        f"computed ({spent.epsilon:.6g}, {spent.delta:g}), stated ({result.spent.epsilon:.6g}, {result.spent.delta:g})",
     )
     yield Check(
         "it stays within what was asked for",
         spent.epsilon <= privacy.epsilon and spent.delta <= privacy.delta,
         f"asked for ({privacy.epsilon:g}, {privacy.delta:g})",
     )
+    yield Check("the unit is one that the method protects", privacy.unit == "client", privacy.unit)
 
 
 def _noise(result: Result) -> Iterator[Check]:
@@ -82,24 +93,44 @@ def _noise(result: Result) -> Iterator[Check]:
     )
 
 
-def _choice(result: Result, method: Any) -> Iterator[Check]:
-    try:
-        config = method.run(Replay(result.candidates, result.opened))
-        detail = f"decided again: {config}"
-    except HushtuneError as error:
-        config, detail = None, str(error)
+def _choice(result: Result) -> Iterator[Check]:
+    replay = Replay(result.candidates, result.opened)
+    config = _method(result).run(replay)
     yield Check(
         "the method decides the same from the opened values",
-        config == result.config == result.candidates[result.index],
-        detail,
+        config_key(config) == config_key(result.config) and result.candidates.index(config) == result.index,
+        f"decided again: {config}",
+    )
+    seal, noise = seal_from_json(result.seal), Noise(result.noise["scale"])
+    expected = [
+        disclosure
+        for query, opened in zip(replay.queries, result.opened, strict=True)
+        for disclosure in of_sum(query, opened, seal, int(result.noise["honest"]), noise, result.privacy)
+    ]
+    yield Check(
+        "the disclosures are those of the opened values",
+        [*expected, CHOICE] == result.disclosures,
+        f"{len(expected) + 1} expected, {len(result.disclosures)} listed",
     )
 
 
-def _disclosures(result: Result) -> Iterator[Check]:
-    sums = [d for d in result.disclosures if d.what.startswith("summed ")]
-    shapes = [(sum(len(values) for values in opened.blocks.values()),) for opened in result.opened]
+def _clients(result: Result) -> Iterator[Check]:
+    counted = [opened.answered + len(result.dropped) for opened in result.opened]
     yield Check(
-        "every opened sum is in the list of disclosures",
-        [d.shape for d in sums] == shapes,
-        f"{len(shapes)} opened, {len(sums)} listed",
+        "answers and dropouts add up to the clients asked",
+        all(opened.answered <= result.asked for opened in result.opened) and max(counted, default=0) >= result.asked,
+        f"{result.asked} asked, {result.answered} answered, {len(result.dropped)} dropped",
+    )
+
+
+def _words(result: Result) -> Iterator[Check]:
+    yield Check(
+        "the statement says what the records say",
+        result.stated is None or result.stated == result.statement,
+        "compared word by word",
+    )
+    yield Check(
+        "a run is either a marked simulation or in a ledger",
+        (result.simulation is None) == (result.ledger is not None),
+        "simulation" if result.simulation is not None else "real run",
     )

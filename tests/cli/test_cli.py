@@ -53,7 +53,7 @@ def test_a_real_run_its_ledgers_and_its_verification(study: Path, tmp_path: Path
     blocked = hushtune("run", study, "--out", tmp_path / "third", "--quiet")
     assert blocked.returncode == 3
     (line,) = blocked.stderr.splitlines()
-    assert line.startswith("aborted: 11 of 12 clients must answer")
+    assert line.startswith("aborted: 11 of 12 clients must answer, but the ledgers of 12 refuse")
 
     raw = json.loads((out / "result.json").read_text())
     raw["spent"]["epsilon"] = 0.1
@@ -87,6 +87,38 @@ def test_bad_input_is_one_line_exit_2_and_no_ledger(
     assert message in line
     assert not list(home.glob("**/*.db"))
     assert not (tmp_path / "run").exists()
+
+
+def test_what_an_objective_prints_stays_out_of_the_output(tmp_path: Path) -> None:
+    (tmp_path / "chatty.py").write_text(
+        "import numpy as np, hushtune as ht, os\n"
+        "@ht.objective\n"
+        "def loss(config, data):\n"
+        "    print('chatter'); os.system('echo more chatter')\n"
+        "    return config['x']\n"
+        "def clients():\n"
+        "    return [ht.Client((np.zeros((2, 1)), np.zeros(2)), loss) for i in range(3)]\n"
+        "def broken():\n"
+        "    raise RuntimeError('no data today')\n"
+    )
+    text = (
+        "[clients]\nfactory='chatty:clients'\n[space]\nx={type='float',low=0,high=1}\n"
+        "[candidates]\nsample=4\n[method]\nname='vote'\nk=1\n"
+    )
+    (tmp_path / "study.toml").write_text(text)
+    done = hushtune("run", tmp_path / "study.toml", "--out", tmp_path / "run", "--json")
+    assert json.loads(done.stdout)["privacy"] is None
+    (tmp_path / "study.toml").write_text(text.replace("chatty:clients", "chatty:broken"))
+    failed = hushtune("run", tmp_path / "study.toml", "--out", tmp_path / "other")
+    assert failed.returncode == 2
+    assert failed.stderr.strip() == "error: [clients] the factory failed: RuntimeError: no data today"
+
+
+def test_an_out_that_is_a_file_is_one_line(study: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    failed = hushtune("run", study, "--out", tmp_path / "file")
+    assert failed.returncode == 2
+    assert len(failed.stderr.splitlines()) == 1
 
 
 def test_ledger_limit_makes_and_changes_and_refuses(tmp_path: Path) -> None:

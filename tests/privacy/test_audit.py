@@ -32,9 +32,7 @@ CANDIDATES = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=P)
 
 def samples(noise: Noise, honest: int, ballot: list[int], runs: int, label: str) -> np.ndarray:
     """The opened sum of one ballot and the shares of `honest` parties, in many runs, shape (runs, candidates)."""
-    shares = sum(
-        noise.share(honest, runs * P, SimulatedRandomness(i, label)).reshape(runs, P) for i in range(honest)
-    )
+    shares = sum(noise.share(honest, runs * P, SimulatedRandomness(i, label)).reshape(runs, P) for i in range(honest))
     return np.asarray(shares) + np.array(ballot)
 
 

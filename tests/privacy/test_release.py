@@ -227,7 +227,7 @@ def test_the_bound_is_enforced_whatever_a_query_answers(tmp_path: Path, vector: 
         ({"privacy": ht.Privacy(2.0, unit="record")}, "unit must be 'client'"),
         ({"privacy": None}, "without epsilon must have no noise"),
         ({"run": "../../x"}, "32 hex digits"),
-        ({"privacy": ht.Privacy(2.0, delta=0.9)}, "`delta <= 0.001` must hold"),
+        ({"privacy": ht.Privacy(2.0, delta=0.05)}, "`delta <= 0.001` must hold"),
         ({"seal": Clear(dropouts=0.6, corrupt=0.6)}, "leave an honest client"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import signal
 import sys
 
 _INTERRUPTED = 130
@@ -10,6 +12,7 @@ EXIT_CODES = {
     1: "verify found a claim that does not hold",
     2: "bad input or a refusal: nothing was spent",
     3: "aborted: too few clients answered; nothing was opened",
+    4: "internal error",
     _INTERRUPTED: "interrupted; the same command resumes",
 }
 
@@ -17,6 +20,8 @@ EXIT_CODES = {
 def main() -> None:
     """Runs the command line; a known error is one line on the error stream and an exit code."""
     import click
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # workers are stopped as with Ctrl-C
 
     from hushtune.cli.app import app
     from hushtune.errors import AbortedError, HushtuneError
@@ -32,6 +37,12 @@ def main() -> None:
         _fail(f"aborted: {error}", 3)
     except HushtuneError as error:
         _fail(f"error: {error}", 2)
+    except OSError as error:
+        _fail(f"error: {error}", 2)
+    except Exception as error:
+        if logging.getLogger().isEnabledFor(logging.INFO):
+            raise
+        _fail(f"internal error: {type(error).__name__}: {error}; run `hushtune --verbose ...` to see where", 4)
     except (KeyboardInterrupt, click.Abort):
         code = _INTERRUPTED
     if code == _INTERRUPTED:  # what typer makes of Ctrl-C

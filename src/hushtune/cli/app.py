@@ -57,20 +57,21 @@ def run(
     from hushtune.study import read
     from hushtune.tuning import tune
 
-    plan = read(study)
-    result = tune(
-        plan.clients,
-        plan.candidates,
-        method=plan.method,
-        privacy=plan.privacy,
-        seal=plan.seal,
-        search=plan.search,
-        simulation=plan.simulation,
-        ledger=plan.ledger,
-        folder=out,
-        jobs=jobs,
-        quiet=quiet,
-    )
+    with show.stdout_kept_clean():
+        plan = read(study)
+        result = tune(
+            plan.clients,
+            plan.candidates,
+            method=plan.method,
+            privacy=plan.privacy,
+            seal=plan.seal,
+            search=plan.search,
+            simulation=plan.simulation,
+            ledger=plan.ledger,
+            folder=out,
+            jobs=jobs,
+            quiet=quiet,
+        )
     show.result(result, out / "result.json", as_json=json)
 
 
@@ -126,6 +127,4 @@ def ledger_limit(
     ledger.set_limit(epsilon, delta)
     left = ledger.left() or ledger.limit()
     assert left is not None
-    print(
-        f"limit of {path} is now epsilon {epsilon:g}, delta {delta:g}; left: {left.epsilon:.4g}, {left.delta:.3g}"
-    )
+    print(f"limit of {path} is now epsilon {epsilon:g}, delta {delta:g}; left: {left.epsilon:.4g}, {left.delta:.3g}")

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from hushtune.federation.local import default_home
 from hushtune.privacy.accounting import Budget, event_to_json, rule_to_json
 from hushtune.privacy.ledger import Ledger
 from hushtune.result import Result
 from hushtune.verification import Check
+
+
+@contextmanager
+def stdout_kept_clean() -> Iterator[None]:
+    """Sends what a user's objective prints to the error stream, so that the output is the result alone."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def result(outcome: Result, path: Path, as_json: bool) -> None:
@@ -25,6 +43,8 @@ def result(outcome: Result, path: Path, as_json: bool) -> None:
         _figures(outcome.simulation["figures"])
     print(f"\nPrivacy statement\n{outcome.statement}")
     print(f"\nresult: {path}   check it: hushtune verify {path.parent}")
+    if outcome.privacy is not None and outcome.simulation is None:
+        print(f"a client whose scoring failed says so in its own log only: {default_home()}/clients/*/client.log")
 
 
 def _figures(figures: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtune.checks import integer, number
 from hushtune.errors import SettingError
 
 
@@ -21,8 +22,7 @@ def dirichlet(
 
     A client that gets fewer than `smallest` rows takes rows from the largest ones.
     """
-    if not alpha > 0:
-        raise SettingError(f"`alpha > 0` must hold for a Dirichlet split, but got alpha={alpha}")
+    number("alpha", alpha, 0, 1e6, "(]")
     _check(len(labels), clients, smallest)
     rng = np.random.default_rng(seed)
     shares: list[list[int]] = [[] for _ in range(clients)]
@@ -38,7 +38,7 @@ def dirichlet(
 
 
 def _check(rows: int, clients: int, smallest: int) -> None:
-    if not 1 <= clients * smallest <= rows:
+    if integer("clients", clients, 1) * smallest > rows:
         raise SettingError(
             f"`1 <= clients * {smallest} <= rows` must hold for a split, but got clients={clients}, rows={rows}"
         )
@@ -46,7 +46,7 @@ def _check(rows: int, clients: int, smallest: int) -> None:
 
 def split(how: str, labels: NDArray[np.generic], clients: int, seed: int) -> list[NDArray[np.int64]]:
     """A split by its text: "iid", or "dirichlet:ALPHA"."""
-    kind, _, argument = how.partition(":")
+    kind, _, argument = str(how).partition(":")
     if kind == "iid" and not argument:
         return iid(labels, clients, seed)
     if kind == "dirichlet":

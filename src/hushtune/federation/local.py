@@ -8,13 +8,15 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from hushtune.checks import integer, kind
 from hushtune.client import Client, Id, Party
-from hushtune.errors import SettingError
+from hushtune.errors import AbortedError, LedgerError, SettingError
 from hushtune.federation.base import Dropped
 from hushtune.fingerprint import fingerprint
-from hushtune.objectives.base import check_space
-from hushtune.privacy.ledger import Ledger
+from hushtune.objectives.base import check_fit
+from hushtune.privacy.ledger import Charge, Ledger
 from hushtune.privacy.release import Roster, respond
 from hushtune.progress import Progress
 from hushtune.randomness import SimulatedRandomness, SystemRandomness
@@ -50,8 +52,10 @@ class LocalFederation:
     ) -> None:
         if not clients:
             raise SettingError("a run needs at least one client, but got none")
-        if jobs is not None and jobs < 1:
-            raise SettingError(f"`jobs >= 1` must hold, but got jobs={jobs}")
+        for client in clients:
+            kind("client", client, Client, optional=False)
+        if jobs is not None:
+            integer("jobs", jobs, 1, 1024)
         self.home = home or default_home()
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.jobs = jobs or default_jobs()
@@ -84,20 +88,36 @@ class LocalFederation:
         return Ledger(self.home / "coordinator" / f"ledger-{self.roster.digest()[:16]}.db")
 
     def check(self, space: Space) -> None:
-        """Asks each distinct objective once."""
-        objectives = {id(party.client.objective): party.client.objective for party in self.parties.values()}
-        for objective in objectives.values():
-            if objective is None:
-                continue
-            try:
-                copy.deepcopy(objective)
-            except Exception as error:
+        """Asks each distinct objective once per kind of data; none of this looks into data."""
+        seen = set()
+        for party in self.parties.values():
+            objective, data, trials = party.client.objective, party.client.data, party.client.trials
+            if objective is None and trials is not None and not _covers(trials, space):
                 raise SettingError(
-                    "an objective must allow copy.deepcopy, because each client gets its own copy, "
-                    f"but got {type(error).__name__}: {error}"
-                ) from None
+                    f"client '{party.id}' has no objective, and no trial with the knobs {sorted(space.knobs)}"
+                )
+            if objective is None or (id(objective), type(data)) in seen:
+                continue
+            seen.add((id(objective), type(data)))
+            _copyable(objective)
             fingerprint(objective)  # refuses what cannot be told apart in the trial cache
-            check_space(objective, space)
+            check_fit(objective, space, data)
+
+    def check_ledgers(self, charge: Charge, needed: int) -> None:
+        """Refuses a run that too few clients' own ledgers allow, before anybody spends time on scoring."""
+        refused = {}
+        for party in self.parties.values():
+            if party.ledger is not None and party.ledger.exists and party.ledger.limit() is not None:
+                try:
+                    party.ledger.check(charge)
+                except LedgerError as error:
+                    refused[party.id] = str(error)
+        if len(self.roster) - len(refused) < needed:
+            name, reason = next(iter(refused.items()))
+            raise AbortedError(
+                f"{needed} of {len(self.roster)} clients must answer, but the ledgers of {len(refused)} refuse; "
+                f"nothing was asked; {name}: {reason}"
+            )
 
     def score(
         self,
@@ -120,6 +140,20 @@ class LocalFederation:
                 replies[id_] = respond(message, self.parties[id_], self.roster)
                 advance(1)
         return replies
+
+
+def _covers(study: Any, space: Space) -> bool:
+    return any(set(trial.params) == set(space.knobs) for trial in study.trials)
+
+
+def _copyable(objective: Any) -> None:
+    try:
+        copy.deepcopy(objective)
+    except Exception as error:
+        raise SettingError(
+            "an objective must allow copy.deepcopy, because each client gets its own copy, "
+            f"but got {type(error).__name__}: {error}"
+        ) from None
 
 
 def _roster(clients: Sequence[Client]) -> Roster:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from hushtune.checks import integer
 from hushtune.client import Party
 from hushtune.errors import SettingError
 from hushtune.methods.decode import argmax, smooth
@@ -76,8 +77,7 @@ class Vote:
     name: ClassVar[str] = "vote"
 
     def __post_init__(self) -> None:
-        if type(self.k) is not int or self.k < 1:
-            raise SettingError(f"`k >= 1` must hold for Vote, but got k={self.k!r}")
+        object.__setattr__(self, "k", integer("k", self.k, 1))
         if self.decode not in _DECODINGS:
             raise SettingError(f"decode must be one of {list(_DECODINGS)}, but got '{self.decode}'")
 

@@ -38,11 +38,14 @@ def checked_losses(objective: Objective, configs: Sequence[Config], data: Any, s
     return losses.astype(np.float64)
 
 
-def check_space(objective: Objective, space: Space) -> None:
-    """Lets the objective refuse a space before anything is scored or spent (it sees no data here)."""
-    check = getattr(objective, "check", None)
-    if check is not None:
-        check(space)
+def check_fit(objective: Objective, space: Space, data: Any) -> None:
+    """Lets the objective refuse a space or a KIND of data, through methods `check(space)` and `check_data(data)`.
+
+    Called before anything is scored or spent. What a check says is public, so it must not look into the data.
+    """
+    for name, value in (("check", space), ("check_data", data)):
+        if callable(check := getattr(objective, name, None)):
+            check(value)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hushtune.checks import integer, number
 from hushtune.client import Split
 from hushtune.errors import SettingError
 from hushtune.fingerprint import fingerprint
@@ -41,10 +42,11 @@ class SklearnObjective:
 
         if self.metric not in get_scorer_names():
             raise SettingError(f"metric must be one of scikit-learn's scoring names, but got '{self.metric}'")
-        if not 0 < self.validation < 1:
-            raise SettingError(f"`0 < validation < 1` must hold, but got validation={self.validation}")
-        if self.cv is not None and self.cv < 2:
-            raise SettingError(f"`cv >= 2` must hold, but got cv={self.cv}")
+        number("validation", self.validation, 0, 1, "()")
+        if self.cv is not None:
+            integer("cv", self.cv, 2)
+        if self.split is not None and not callable(self.split):
+            raise SettingError(f"split must be a function of (data, seed), but got {self.split!r}")
 
     def fingerprint(self) -> str:
         """Equal for equal estimators, metrics and splits under the same scikit-learn."""
@@ -61,6 +63,14 @@ class SklearnObjective:
                     f"knob '{name}' must be a parameter of {type(self.estimator).__name__}, "
                     f"but its parameters are {sorted(known)}"
                 )
+
+    def check_data(self, data: Any) -> None:
+        """Refuses a kind of data it cannot use (which kind is public; what is in it is not looked at)."""
+        if self.split is None and not isinstance(data, Split) and not all(hasattr(data, a) for a in ("X", "y", "take")):
+            raise SettingError(
+                f"SklearnObjective needs data as (X, y) or with X, y and take(indices), but got {type(data).__name__}; "
+                "or give it a split"
+            )
 
     def losses(self, configs: Sequence[Config], data: Any, seed: int) -> FloatArray:
         """One loss per config. A config with which the estimator fails is NaN."""

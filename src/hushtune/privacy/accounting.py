@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
+from hushtune.checks import number
 from hushtune.errors import SettingError
 from hushtune.privacy import skellam
 
@@ -33,11 +34,7 @@ class Budget:
 
 def check_budget(epsilon: Any, delta: Any) -> Budget:
     """Refuses an epsilon or a delta that no guarantee can have."""
-    if isinstance(epsilon, bool) or not (isinstance(epsilon, int | float) and 0 < epsilon < math.inf):
-        raise SettingError(f"`0 < epsilon < inf` must hold, but got epsilon={epsilon}")
-    if isinstance(delta, bool) or not (isinstance(delta, int | float) and 0 < delta < 1):
-        raise SettingError(f"`0 < delta < 1` must hold, but got delta={delta}")
-    return Budget(float(epsilon), float(delta))
+    return Budget(number("epsilon", epsilon, 0, math.inf, "()"), number("delta", delta, 0, 1, "()"))
 
 
 class Event(Protocol):
@@ -100,10 +97,11 @@ class SkellamShift:
             raise SettingError(f"`0 <= variance <= 10**10` must hold, but got {self.variance!r}")
 
     def interval(self) -> float:
-        """Scaled to the signal-to-noise ratio, and never coarser than 1e-5."""
+        """Scaled to the signal-to-noise ratio; 1e-5 or finer wherever epsilon is below about 5."""
         if self.bare or self.coordinates == 0:
             return 1e-5
-        return max(2e-6, min(1e-5, 5e-5 * math.sqrt(self.coordinates / self.variance)))
+        ratio = math.sqrt(self.coordinates / self.variance)
+        return max(2e-6, 1e-5 * max(min(5 * ratio, 1), ratio))
 
     def pld(self, interval: float, times: int) -> Any:
         """Exact pmf against the pmf shifted by one, composed once per changed coordinate."""

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
+from hushtune.checks import number
 from hushtune.errors import SettingError
 from hushtune.privacy.accounting import Budget, Neighbours, Unit, check_budget
+
+EPSILON_RANGE = (1e-3, 50.0)  # where accounting is tight and takes seconds; beyond lies no useful guarantee
+DELTA_RANGE = (1e-12, 0.1)
 
 
 @dataclass(frozen=True)
@@ -14,8 +18,8 @@ class Privacy:
     """(epsilon, delta)-differential privacy of everything a run opens.
 
     Args:
-        epsilon: the privacy budget, above 0.
-        delta: the chance of a larger loss, between 0 and 1.
+        epsilon: the privacy budget, from 0.001 to 50.
+        delta: the chance of a larger loss, from 1e-12 to 0.1.
         unit: whose presence is hidden: a whole "client", or a single "record" of a client.
         neighbours: which data sets must look alike. "replace-one": one unit's data becomes anything else.
             "zero-out": one unit's contribution becomes nothing, while everybody knows who took part.
@@ -29,6 +33,8 @@ class Privacy:
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
+        object.__setattr__(self, "epsilon", number("epsilon", self.epsilon, *EPSILON_RANGE))
+        object.__setattr__(self, "delta", number("delta", self.delta, *DELTA_RANGE))
         check_terms(self.unit, self.neighbours)
 
     @property

@@ -176,12 +176,14 @@ class Ledger:
                 db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 yield db
                 db.execute("COMMIT")
+        except LedgerError as error:
+            if str(self.path) in str(error):
+                raise
+            raise type(error)(f"{self.path}: {error}") from None
         except sqlite3.OperationalError as error:
             raise LedgerError(f"{self.path} cannot be used now: {error}") from None
         except sqlite3.DatabaseError as error:
-            raise LedgerError(
-                f"{self.path} must be a hushtune ledger, but it is damaged or foreign: {error}"
-            ) from None
+            raise LedgerError(f"{self.path} must be a hushtune ledger, but it is damaged or foreign: {error}") from None
 
     # ---- reading -------------------------------------------------------------------------------------
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from hushtune.errors import RefusedError, SettingError
+from hushtune.checks import integer, kind, number
+from hushtune.errors import RefusedError
 from hushtune.privacy.accounting import Neighbours
 from hushtune.privacy.guarantee import Privacy
 
@@ -34,14 +36,14 @@ class Policy:
     opt_out: bool = False
 
     def __post_init__(self) -> None:
-        if self.epsilon is not None and not self.epsilon > 0:
-            raise SettingError(f"`epsilon > 0` must hold in a policy, but got epsilon={self.epsilon}")
-        if not 0 < self.delta < 1:
-            raise SettingError(f"`0 < delta < 1` must hold in a policy, but got delta={self.delta}")
-        if not 0 <= self.corrupt < 1:
-            raise SettingError(f"`0 <= corrupt < 1` must hold in a policy, but got corrupt={self.corrupt}")
-        if self.smallest_cohort < 1:
-            raise SettingError(f"`smallest_cohort >= 1` must hold, but got {self.smallest_cohort}")
+        if self.epsilon is not None:
+            number("epsilon", self.epsilon, 0, math.inf, "()")
+        number("delta", self.delta, 0, 1, "()")
+        number("corrupt", self.corrupt, 0, 1, "[)")
+        integer("smallest_cohort", self.smallest_cohort, 1)
+        kind("opt_out", self.opt_out, bool, optional=False)
+        for name in ("seals", "queries", "neighbours"):
+            kind(name, getattr(self, name), tuple)
 
     def check(self, query: str, seal: str, corrupt: float, clients: int, privacy: Privacy | None) -> None:
         """Raises RefusedError, naming the rule, if this client does not take part."""

@@ -196,6 +196,4 @@ def _check_plan(request: Request, privacy: Privacy) -> None:
         raise RefusedError(f"step {request.step} is not what the run's plan announced")
     cost = epsilon_of(request.plan, privacy.delta)
     if cost > privacy.epsilon:
-        raise RefusedError(
-            f"the noise asked for costs epsilon {cost:.4g}, more than the stated {privacy.epsilon:g}"
-        )
+        raise RefusedError(f"the noise asked for costs epsilon {cost:.4g}, more than the stated {privacy.epsilon:g}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from hushtune.errors import SettingError
@@ -18,7 +19,8 @@ def seal_from_json(raw: Mapping[str, Any]) -> Seal:
     kind = SEALS.get(str(values.pop("name", None)))
     if kind is None:
         raise SettingError(f"seal must be one of {sorted(SEALS)}, but got {raw.get('name')!r}")
-    try:
-        return kind(**values)
-    except TypeError:
-        raise SettingError(f"seal '{kind.name}' got unknown fields: {sorted(values)}") from None
+    known = [field.name for field in fields(kind)]
+    for name in values:
+        if name not in known:
+            raise SettingError(f"seal '{kind.name}' has no field '{name}'; its fields are {known}")
+    return kind(**values)

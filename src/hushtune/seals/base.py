@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
+from hushtune.checks import number
 from hushtune.client import Id
 from hushtune.errors import SettingError
 from hushtune.privacy.skellam import IntArray
@@ -31,9 +32,8 @@ class Seal:
     name: ClassVar[str]
 
     def __post_init__(self) -> None:
-        for field in ("dropouts", "corrupt"):
-            if not 0 <= getattr(self, field) < 1:
-                raise SettingError(f"`0 <= {field} < 1` must hold, but got {field}={getattr(self, field)}")
+        for name in ("dropouts", "corrupt"):
+            object.__setattr__(self, name, number(name, getattr(self, name), 0, 1, "[)"))
 
     def needed(self, clients: int) -> int:
         """The fewest answers that complete a round."""

@@ -1,0 +1,37 @@
+"""Checks of what a user gives: one line with the name, the constraint and the value got."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+from hushtune.errors import SettingError
+
+
+def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """The value as an int within [low, high]; numpy integers count, bools and 2.0 do not."""
+    fits = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not fits or not low <= int(value) or (high is not None and int(value) > high):
+        limit = f"`{name} >= {low}`" if high is None else f"`{low} <= {name} <= {high}`"
+        raise SettingError(f"{limit} must hold for an integer, but got {name}={value!r}")
+    return int(value)
+
+
+def number(name: str, value: Any, low: float, high: float, ends: str = "[]") -> float:
+    """The value as a finite float between low and high; `ends` says which of them belong to the range."""
+    left, right = ("<" if ends[0] == "(" else "<="), ("<" if ends[1] == ")" else "<=")
+    fits = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+    above = fits and (low < value if left == "<" else low <= value)
+    below = fits and (value < high if right == "<" else value <= high)
+    if not (above and below):
+        raise SettingError(f"`{low:g} {left} {name} {right} {high:g}` must hold, but got {name}={value!r}")
+    return float(value)
+
+
+def kind(name: str, value: Any, *kinds: type, optional: bool = True) -> None:
+    """Refuses a value of another class."""
+    if isinstance(value, kinds) or (optional and value is None):
+        return
+    wanted = " or ".join(k.__name__ for k in kinds)
+    raise SettingError(f"{name} must be a {wanted}, but got {value!r}")

@@ -1,0 +1,55 @@
+"""Who learned what: computed from what a run opened, by the run itself and again by whoever verifies it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hushtune.privacy.accounting import epsilon_of
+from hushtune.privacy.guarantee import Privacy
+from hushtune.privacy.noise import Noise
+from hushtune.query import Query
+from hushtune.seals.base import Seal
+
+if TYPE_CHECKING:
+    from hushtune.result import Opened
+
+
+@dataclass(frozen=True)
+class Disclosure:
+    """One value that became visible to somebody.
+
+    Args:
+        to: who saw it.
+        what: its meaning.
+        shape: its shape.
+        mechanism: which protection it had.
+        epsilon: what seeing it costs, alone, at the run's delta; None if no guarantee covers it.
+    """
+
+    to: str
+    what: str
+    shape: tuple[int, ...]
+    mechanism: str
+    epsilon: float | None
+
+
+CHOICE = Disclosure("every reader of the result", "the chosen config", (1,), "computed from the above", 0.0)
+
+
+def of_sum(
+    query: Query, opened: Opened, seal: Seal, honest: int, noise: Noise, privacy: Privacy | None
+) -> list[Disclosure]:
+    """What opening one sum shows to whom."""
+    length, found = query.bound.length, []
+    if seal.name == "clear":
+        share = float(noise.share_variance(honest)) ** 0.5
+        protection = f"only its own noise share of standard deviation {share:.3g}" if share else "exact"
+        each = f"each client's own {query.meaning}"
+        found.append(Disclosure("server", each, (opened.answered, length), f"seal 'clear': {protection}", None))
+    mechanism, cost = "exact sum", None
+    if privacy is not None:
+        mechanism = f"sum with Skellam noise of standard deviation {opened.noise_variance**0.5:.4g}"
+        cost = epsilon_of((query.bound.event(noise, privacy.neighbours),), privacy.delta)
+    readers = "server and every reader of the result"
+    return [*found, Disclosure(readers, f"summed {query.meaning}", (length,), mechanism, cost)]
