@@ -1,0 +1,259 @@
+"""The server's end of the masked seal: moves messages between clients and unmasks nothing but the sum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hushtune.errors import AbortedError, WireError
+from hushtune.privacy.skellam import IntArray
+from hushtune.roster import Id
+from hushtune.seals import crypto, shamir
+from hushtune.seals.masked_client import (
+    ADVERT_BYTES,
+    BOX_BYTES,
+    PREPARED,
+    Setting,
+    by_number,
+    pair_mask,
+    point,
+    to_numbers,
+)
+from hushtune.wire import pack, unpack
+
+Exchange = Callable[[str, Mapping[Id, bytes]], Mapping[Id, "bytes | object"]]
+"""One trip: its name and a message for each client, to what came back (anything but bytes: no reply)."""
+
+
+@dataclass
+class _Prepared:
+    """Keys and shares of a round that are there before its query is."""
+
+    index: int
+    adverts: dict[int, bytes] = field(default_factory=dict)  # with signatures, as they were sent
+    boxes: dict[int, dict[int, bytes]] = field(default_factory=dict)  # sender -> holder -> encrypted shares
+
+
+class MaskedServer:
+    """The server in one run.
+
+    Args:
+        setting: run, roster and graph.
+        needed: the fewest inputs that complete a round.
+    """
+
+    def __init__(self, setting: Setting, needed: int) -> None:
+        self._setting = setting
+        self._needed = needed
+        self._ready: _Prepared | None = None
+        self._last = -1
+        self._around = [setting.neighbours(number) for number in range(setting.shape.clients)]
+        self.trips = 0
+
+    def sum(
+        self, request: bytes, length: int, bits: int, exchange: Exchange, last: bool = False
+    ) -> tuple[IntArray, dict[Id, str]]:
+        """The sum over all clients whose input arrived, and why each of the others is missing.
+
+        Args:
+            request: the request's bytes, the same for all.
+            length: of the vectors.
+            bits: of the sum.
+            exchange: the transport.
+            last: whether no other sum follows in this run: then no keys are made for one.
+
+        Raises AbortedError, with nothing unmasked, if too few clients are left at any stage.
+        """
+        lost: dict[int, str] = {}
+        round_ = self._ready
+        if round_ is None or len(round_.boxes) < self._needed:
+            round_ = self._set_up(request, exchange, lost)
+        vectors, next_round = self._inputs(round_, request, length, bits, exchange, lost, last)
+        self._enough(vectors, lost, "sent an input")
+        seeds, masks = self._unmask(round_, vectors, next_round, exchange)
+        self._ready = next_round
+        total = self._total(round_, vectors, seeds, masks, crypto.digest(request).hex(), length, bits)
+        names = self._setting.roster.ids
+        missing = {names[n]: lost.get(n, "no input") for n in range(self._setting.shape.clients) if n not in vectors}
+        return total, missing
+
+    # ---- trips ---------------------------------------------------------------------------------------
+
+    def _trip(
+        self,
+        name: str,
+        round_: int,
+        out: Mapping[int, tuple[bytes, ...]],
+        exchange: Exchange,
+        lost: dict[int, str],
+        last: bool = False,
+    ) -> dict[int, list[bytes]]:
+        """Sends, and keeps what came back in the right form; everybody else is lost, with the reason."""
+        self.trips += 1
+        ids, header = self._setting.roster.ids, {"kind": "masked", "run": self._setting.run, "trip": name}
+        messages = {ids[n]: pack({**header, "round": round_, "last": last}, *parts) for n, parts in out.items()}
+        replies = exchange(name, messages)
+        found = {}
+        for number in out:
+            reply = replies.get(ids[number])
+            try:
+                if not isinstance(reply, bytes):
+                    raise WireError(getattr(reply, "reason", "no reply"))
+                kind, parts = unpack(reply)
+                if kind.get("kind") == "refused":
+                    raise WireError(f"refused: {kind.get('reason')}")
+                if kind.get("kind") != name:
+                    raise WireError(f"a reply to '{name}' was expected")
+                found[number] = parts
+            except WireError as error:
+                lost[number] = str(error)
+        return found
+
+    def _enough(self, found: Mapping[int, object], lost: Mapping[int, str], what: str) -> None:
+        if len(found) < self._needed:
+            reasons = "; ".join(f"{self._setting.roster.ids[n]}: {why}" for n, why in list(lost.items())[:3])
+            raise AbortedError(
+                f"{self._needed} of {self._setting.shape.clients} clients must have {what}, but got {len(found)}; "
+                f"nothing was opened; {reasons}"
+            )
+
+    def _set_up(self, request: bytes, exchange: Exchange, lost: dict[int, str]) -> _Prepared:
+        self._last += 1
+        round_ = _Prepared(self._last)
+        everyone = range(self._setting.shape.clients)
+        keys = self._trip("keys", round_.index, dict.fromkeys(everyone, (request,)), exchange, lost)
+        round_.adverts = self._adverts(keys, 0, lost)
+        self._enough(round_.adverts, lost, "sent keys")
+        out = {n: (self._near(n, self._with_query(round_.adverts, request)),) for n in round_.adverts}
+        shares = self._trip("shares", round_.index, out, exchange, lost)
+        round_.boxes = self._boxes(round_, shares, 0, lost)
+        self._enough(round_.boxes, lost, "shared its secrets")
+        return round_
+
+    def _with_query(self, adverts: Mapping[int, bytes], request: bytes | None) -> dict[int, bytes]:
+        """Adverts with what their signatures cover; unsigned ones as they are."""
+        if not self._setting.roster.pinned:
+            return dict(adverts)
+        query = bytes.fromhex(PREPARED) if request is None else crypto.digest(request)
+        return {n: advert + query for n, advert in adverts.items()}
+
+    def _near(self, number: int, pieces: Mapping[int, bytes]) -> bytes:
+        """The pieces of a client's neighbours."""
+        chosen = {n: pieces[n] for n in self._around[number] if n in pieces}
+        return by_number(chosen, len(next(iter(chosen.values()), b"")))
+
+    def _adverts(self, replies: Mapping[int, list[bytes]], at: int, lost: dict[int, str]) -> dict[int, bytes]:
+        size = ADVERT_BYTES + (64 if self._setting.roster.pinned else 0)
+        found = {n: parts[at] for n, parts in replies.items() if len(parts) > at and len(parts[at]) == size}
+        lost |= {n: "its keys have the wrong size" for n in replies if n not in found}
+        return found
+
+    def _boxes(
+        self, round_: _Prepared, replies: Mapping[int, list[bytes]], at: int, lost: dict[int, str]
+    ) -> dict[int, dict[int, bytes]]:
+        found = {}
+        for number, parts in replies.items():
+            try:
+                boxes = to_numbers(parts[at], BOX_BYTES)
+                if set(boxes) != {n for n in self._around[number] if n in round_.adverts}:
+                    raise WireError("its shares are not for its neighbours")
+                found[number] = boxes
+            except (WireError, IndexError) as error:
+                lost[number] = str(error) or "its shares are missing"
+        return found
+
+    def _inputs(
+        self,
+        round_: _Prepared,
+        request: bytes,
+        length: int,
+        bits: int,
+        exchange: Exchange,
+        lost: dict[int, str],
+        last: bool,
+    ) -> tuple[dict[int, IntArray], _Prepared]:
+        out = {n: (self._addressed(round_, n), request) for n in round_.boxes}
+        replies = self._trip("input", round_.index, out, exchange, lost, last)
+        vectors: dict[int, IntArray] = {}
+        for number, parts in replies.items():
+            if len(parts) == 2 and len(parts[0]) == length * bits // 8:
+                vectors[number] = np.frombuffer(parts[0], dtype=f"<u{bits // 8}")
+            else:
+                lost[number] = f"its input must be {length} integers of {bits} bits"
+        self._last = max(self._last, round_.index + 1)
+        ahead = _Prepared(round_.index + 1)
+        ahead.adverts = self._adverts({n: replies[n] for n in vectors}, 1, {})
+        return vectors, ahead
+
+    def _addressed(self, round_: _Prepared, holder: int) -> bytes:
+        """What the neighbours who shared have encrypted for a client."""
+        boxes = {n: round_.boxes[n][holder] for n in self._around[holder] if holder in round_.boxes.get(n, {})}
+        return by_number(boxes, BOX_BYTES)
+
+    def _unmask(
+        self,
+        round_: _Prepared,
+        vectors: Mapping[int, object],
+        ahead: _Prepared,
+        exchange: Exchange,
+    ) -> tuple[dict[int, dict[int, bytes]], dict[int, dict[int, bytes]]]:
+        """Shares of the self-mask seeds of those who sent an input, and of the mask keys of those who did not."""
+        out = {}
+        signed = self._with_query(ahead.adverts, None)
+        for number in vectors:
+            near = [n for n in self._around[number] if number in round_.boxes.get(n, {}) and n in round_.boxes]
+            alive = dict.fromkeys((n for n in near if n in vectors), b"")
+            dropped = dict.fromkeys((n for n in near if n not in vectors), b"")
+            out[number] = (by_number(alive, 0), by_number(dropped, 0), self._near(number, signed))
+        late: dict[int, str] = {}  # their inputs count: enough of their neighbours are there to unmask them
+        replies = self._trip("unmask", round_.index, out, exchange, late)
+        self._enough(replies, late, "helped to unmask")
+        seeds: dict[int, dict[int, bytes]] = {}
+        masks: dict[int, dict[int, bytes]] = {}
+        for holder, parts in replies.items():
+            try:
+                first, second = to_numbers(parts[0], shamir.SHARE_BYTES), to_numbers(parts[1], shamir.SHARE_BYTES)
+            except (WireError, IndexError):
+                continue
+            for table, pieces in ((seeds, first), (masks, second)):
+                for owner, share in pieces.items():
+                    table.setdefault(owner, {})[point(holder)] = share
+        ahead.boxes = self._boxes(ahead, {n: p for n, p in replies.items() if len(p) == 3 and p[2]}, 2, {})
+        return seeds, masks
+
+    # ---- the sum -------------------------------------------------------------------------------------
+
+    def _total(
+        self,
+        round_: _Prepared,
+        vectors: Mapping[int, IntArray],
+        seeds: Mapping[int, Mapping[int, bytes]],
+        masks: Mapping[int, Mapping[int, bytes]],
+        query: str,
+        length: int,
+        bits: int,
+    ) -> IntArray:
+        """Removes self masks of those who answered, and pairwise masks towards those who did not."""
+        threshold = self._setting.shape.threshold
+        total = np.zeros(length, dtype=f"<u{bits // 8}")
+        try:
+            for number, vector in vectors.items():
+                seed = shamir.join(seeds.get(number, {}), threshold)
+                total += vector - crypto.mask(seed, length, bits)
+            for gone in set(round_.boxes) - set(vectors):
+                survivors = [n for n in self._around[gone] if n in vectors and n in round_.boxes[gone]]
+                if not survivors:
+                    continue
+                secret = crypto.private_key(shamir.join(masks.get(gone, {}), threshold))
+                if crypto.public_of(secret) != round_.adverts[gone][32:64]:
+                    raise WireError("the rebuilt key is not the one advertised")
+                for other in survivors:
+                    public = round_.adverts[other][32:64]
+                    pair = pair_mask(self._setting, round_.index, secret, public, gone, other, query)
+                    shift = crypto.mask(pair, length, bits)
+                    total = total - shift if other < gone else total + shift
+        except WireError as error:
+            raise AbortedError(f"the sum could not be unmasked: {error}; nothing was opened") from None
+        return total.astype(f"<i{bits // 8}").astype(np.int64)
