@@ -24,7 +24,7 @@ def test_result_json_has_the_stated_schema(result: ht.Result, tmp_path: Path) ->
     assert raw["hushtune"] == ht.__version__
     assert set(raw["privacy"]) == {"epsilon", "delta", "neighbours", "unit"}
     assert set(raw["spent"]) == {"epsilon", "delta"}
-    assert set(raw["clients"]) == {"asked", "answered", "dropped"}
+    assert set(raw["clients"]) == {"asked", "answered", "dropped", "pinned"}
     for field in ("config", "method", "seal", "disclosures", "seconds", "statement", "opened", "plan", "ledger"):
         assert raw[field]
     assert raw["simulation"] is None
@@ -89,12 +89,22 @@ def test_loading_something_else(tmp_path: Path, content: Any, message: str) -> N
         ht.Result.load(tmp_path)
 
 
+def test_the_statement_names_an_insecure_seal(make_clients: Make, candidates: ht.Candidates, tmp_path: Path) -> None:
+    settings = {"method": ht.Vote(2), "privacy": ht.Privacy(2.0), "quiet": True, "jobs": 1}
+    clear = ht.tune(make_clients(3), candidates, seal=ht.Clear(), home=tmp_path / "a", **settings)
+    assert "INSECURE CHOICE, seal 'clear': the server sees individual ballots" in clear.statement
+    few = ht.tune(make_clients(8), candidates, seal=ht.Masked(neighbours=4), home=tmp_path / "b", **settings)
+    assert "INSECURE CHOICE, neighbours=4" in few.statement
+
+
 def test_the_statement_names_everything(result: ht.Result) -> None:
     text = result.statement
     for part in (
         "(2, 1e-05)-differential privacy for each client",
         "replace-one",
-        "INSECURE CHOICE, seal 'clear': the server sees individual ballots",
+        "Seal 'masked': no single contribution is visible to the server",
+        "nor to the server together with up to 1 of the 12 clients",
+        "identities not pinned: the server is trusted not to impersonate clients",
         "ledger: NEW",
         "Not covered: the training that follows",
         "who took part",

@@ -12,7 +12,7 @@ from tests.conftest import distance
 import hushtune as ht
 from hushtune.federation.base import Dropped
 from hushtune.federation.local import LocalFederation
-from hushtune.privacy.release import Roster
+from hushtune.roster import Roster
 from hushtune.search import Search
 from hushtune.trials import TrialStore
 
@@ -31,7 +31,7 @@ def test_a_private_run_end_to_end(make_clients: Make, candidates: ht.Candidates)
     assert result.answered == result.asked == 60
     assert 2.99 < result.spent.epsilon <= 3.0
     assert result.simulation is None
-    assert [d.epsilon is None for d in result.disclosures] == [True, False, False]
+    assert [d.epsilon is None for d in result.disclosures] == [False, False]
 
 
 def test_ledgers_of_coordinator_and_clients_are_charged_and_refuse_the_next_run(
@@ -168,7 +168,7 @@ def test_the_search_seed_reaches_objective_and_query(candidates: ht.Candidates) 
             seeds.add(seed)
             return np.zeros(len(configs))
 
-    clients = [ht.Client((np.zeros((1, 1)), np.zeros(1)), Seeds())]
+    clients = [ht.Client((np.zeros((1, 1)), np.array([i])), Seeds()) for i in range(2)]
     tune(clients, candidates, search=ht.Search(seed=9), privacy=None)
     assert seeds == {9}
 
@@ -215,7 +215,7 @@ def test_too_few_answers_abort_with_nothing_opened(make_clients: Make, candidate
     clients = make_clients(10)
     for client in clients[:2]:
         client.policy = ht.Policy(opt_out=True)
-    with pytest.raises(ht.AbortedError, match=r"9 of 10 clients must answer .* but got 8; nothing was opened"):
+    with pytest.raises(ht.AbortedError, match=r"9 of 10 clients must have sent keys, but got 8; nothing was opened"):
         tune(clients, candidates)
     (ledger,) = home.glob("coordinator/*.db")
     (entry,) = ht.Ledger(ledger).entries()
@@ -227,8 +227,10 @@ def test_dropouts_within_the_limit_are_named_and_the_rest_is_summed(
 ) -> None:
     real = LocalFederation.exchange
 
-    def lossy(self: LocalFederation, out: Mapping[str, bytes], progress: Any) -> Mapping[str, bytes | Dropped]:
-        return {**real(self, out, progress), "client-03": Dropped("no reply in time"), "client-07": b"garbage"}
+    def lossy(
+        self: LocalFederation, name: str, out: Mapping[str, bytes], progress: Any
+    ) -> Mapping[str, bytes | Dropped]:
+        return {**real(self, name, out, progress), "client-03": Dropped("no reply in time"), "client-07": b"garbage"}
 
     monkeypatch.setattr(LocalFederation, "exchange", lossy)
     result = tune(make_clients(20), candidates, privacy=None)
@@ -312,9 +314,9 @@ def test_mistakes_that_do_not_depend_on_data_are_refused_before_they_cost(
     with pytest.raises(ht.SettingError, match="@hushtune.objective"):
         ht.Client((np.zeros((1, 1)), np.zeros(1)), lambda config, data: 1.0)  # type: ignore[arg-type]
     with pytest.raises(ht.SettingError, match="SklearnObjective needs data as"):
-        tune([ht.Client([1, 2], sklearn)], ht.Space(C=ht.Float(1, 2)).grid(C=2))
+        tune([ht.Client([1, 2], sklearn)] * 2, ht.Space(C=ht.Float(1, 2)).grid(C=2))
     with pytest.raises(ht.SettingError, match="knob 'x' must be a parameter of SVC"):
-        tune([ht.Client((np.zeros((1, 1)), np.zeros(1)), sklearn)], candidates)
+        tune([ht.Client((np.zeros((1, 1)), np.zeros(1)), sklearn)] * 2, candidates)
     with pytest.raises(ht.SettingError, match="privacy must be a Privacy, but got 1.0"):
         tune([ht.Client((np.zeros((1, 1)), np.zeros(1)), distance)], candidates, privacy=1.0)
     assert not list(home.glob("**/ledger*.db"))
@@ -351,10 +353,51 @@ def test_a_reference_with_failed_candidates(make_clients: Make, candidates: ht.C
         figures(ht.objective(lambda config, data: float("nan")))
 
 
+SEALS = [ht.Clear(), ht.Masked()]
+
+
+@pytest.mark.parametrize("seal", SEALS, ids=lambda seal: seal.name)
+@pytest.mark.parametrize("privacy", [None, PRIVACY], ids=["exact", "private"])
+def test_every_seal_gives_the_same_kind_of_result(
+    make_clients: Make, candidates: ht.Candidates, tmp_path: Path, seal: Any, privacy: Any
+) -> None:
+    result = tune(make_clients(30), candidates, seal=seal, privacy=privacy, folder=tmp_path / "run")
+    assert result.config == {"x": 0.3}
+    assert all(check.holds for check in ht.verify(tmp_path / "run"))
+    if privacy is None:
+        assert result.opened[0].blocks["votes"][3] == 30
+
+
+def test_a_masked_simulation_opens_exactly_what_a_clear_one_does(make_clients: Make, candidates: ht.Candidates) -> None:
+    """Ballots and noise come from the same streams; masks cancel."""
+    found = [tune(make_clients(12), candidates, seal=s, privacy=None, simulation=ht.Simulation(3)) for s in SEALS]
+    assert found[0].opened[0].blocks == found[1].opened[0].blocks
+
+
+def test_pinned_identities(make_clients: Make, candidates: ht.Candidates, tmp_path: Path) -> None:
+    clients = make_clients(5)
+    for number, client in enumerate(clients):
+        client.identity, client.name = ht.Identity.new(), f"hospital-{number}"
+    result = tune(clients, candidates)
+    assert result.pinned
+    assert "not pinned" not in result.statement
+    roster = Roster(tuple(c.name for c in clients), tuple(c.identity.public for c in clients), bytes(range(32)))
+    roster.save(tmp_path / "roster.toml")
+    assert Roster.load(tmp_path / "roster.toml") == roster
+    assert tune(clients, candidates, roster=roster, home=tmp_path / "other").pinned
+    clients[2].identity = ht.Identity.new()
+    with pytest.raises(ht.SettingError, match="must be those of the roster"):
+        tune(clients, candidates, roster=roster, home=tmp_path / "third")
+    clients[1].identity = None
+    with pytest.raises(ht.SettingError, match="all clients need an identity, or none, but got 4 of 5"):
+        tune(clients, candidates, home=tmp_path / "third")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"clients": []}, "at least one client"),
+        ({"seal": ht.Masked(dropouts=0.3, corrupt=0.3), "names": list("abcdefghij")}, "leave no safe threshold"),
         ({"clients": [3]}, "client must be a Client"),
         ({"candidates": ht.Space(x=ht.Float(0, 1))}, "finite public list"),
         ({"method": ht.Vote}, "method must be"),
@@ -369,7 +412,9 @@ def test_a_reference_with_failed_candidates(make_clients: Make, candidates: ht.C
 def test_bad_settings_cost_nothing(
     make_clients: Make, candidates: ht.Candidates, home: Path, arguments: dict[str, Any], message: str
 ) -> None:
-    clients = make_clients(2 if "seal" in arguments else 3)
+    clients = make_clients(
+        len(arguments.get("names", "abc")) if "names" in arguments else 2 if "seal" in arguments else 3
+    )
     for client, name in zip(clients, arguments.pop("names", []), strict=False):
         client.name = name
     chosen = arguments.pop("candidates", candidates)

@@ -15,7 +15,15 @@ Change = Callable[[dict[str, Any]], Any]
 @pytest.fixture
 def folder(make_clients: Callable[..., list[ht.Client]], candidates: ht.Candidates, tmp_path: Path) -> Path:
     return (
-        ht.tune(make_clients(12), candidates, method=ht.Vote(2), privacy=ht.Privacy(2.0), quiet=True, jobs=1)
+        ht.tune(
+            make_clients(12),
+            candidates,
+            method=ht.Vote(2),
+            privacy=ht.Privacy(2.0),
+            seal=ht.Clear(),
+            quiet=True,
+            jobs=1,
+        )
         .save(tmp_path / "run")
         .parent
     )

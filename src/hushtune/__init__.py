@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         RefusedError,
         SettingError,
     )
+    from hushtune.identity import Identity
     from hushtune.methods.vote import Vote
     from hushtune.objectives.base import Objective, objective
     from hushtune.objectives.sklearn import SklearnObjective
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     from hushtune.privacy.ledger import Ledger
     from hushtune.privacy.policy import Policy
     from hushtune.result import Result
+    from hushtune.roster import Roster
     from hushtune.seals.clear import Clear
+    from hushtune.seals.masked import Masked
     from hushtune.search import Search
     from hushtune.simulation import Simulation
     from hushtune.space import Candidates, Choice, Config, Float, Int, Space
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "client": ["Client", "Rows", "Split"],
     "errors": ["AbortedError", "BudgetError", "HushtuneError", "LedgerError", "RefusedError", "SettingError"],
+    "identity": ["Identity"],
     "methods.vote": ["Vote"],
     "objectives.base": ["Objective", "objective"],
     "objectives.sklearn": ["SklearnObjective"],
@@ -45,7 +49,9 @@ _HOMES = {
     "privacy.ledger": ["Ledger"],
     "privacy.policy": ["Policy"],
     "result": ["Result"],
+    "roster": ["Roster"],
     "seals.clear": ["Clear"],
+    "seals.masked": ["Masked"],
     "search": ["Search"],
     "simulation": ["Simulation"],
     "space": ["Candidates", "Choice", "Config", "Float", "Int", "Space"],
@@ -64,14 +70,17 @@ __all__ = [
     "Config",
     "Float",
     "HushtuneError",
+    "Identity",
     "Int",
     "Ledger",
     "LedgerError",
+    "Masked",
     "Objective",
     "Policy",
     "Privacy",
     "RefusedError",
     "Result",
+    "Roster",
     "Rows",
     "Search",
     "SettingError",

@@ -15,17 +15,17 @@ import numpy as np
 
 from hushtune.errors import ObjectiveError, SettingError
 from hushtune.fingerprint import fingerprint
+from hushtune.identity import Identity
 from hushtune.objectives.base import Objective, checked_losses
 from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.policy import Policy
 from hushtune.randomness import Randomness
+from hushtune.roster import Id
 from hushtune.space import Config, FloatArray, config_key
 from hushtune.trials import TrialStore, from_study
 
 if TYPE_CHECKING:
     import optuna
-
-Id = str
 
 
 class Data(Protocol):
@@ -81,6 +81,7 @@ class Client:
         trials: an Optuna study the client has run before; configs found there are not scored again.
         policy: what the client accepts, whatever the server asks. Default: everything its ledger allows.
         ledger: its own ledger. Default: one file per name under the home folder.
+        identity: its signing key, pinned in the roster.
     """
 
     data: Any = field(default=None, repr=False)
@@ -89,6 +90,7 @@ class Client:
     trials: optuna.Study | None = None
     policy: Policy | None = None
     ledger: Ledger | None = None
+    identity: Identity | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.data, tuple):
@@ -122,6 +124,7 @@ class Party:
     randomness: Randomness = field(repr=False)
     ledger: Ledger | None = field(default=None, repr=False)
     failure: str | None = field(default=None, repr=False)
+    sessions: dict[str, Any] = field(default_factory=dict, repr=False)  # by run: the client's end of its seal
 
     @property
     def policy(self) -> Policy:

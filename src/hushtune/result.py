@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushtune.client import Id
 from hushtune.disclosures import Disclosure
 from hushtune.errors import SettingError
 from hushtune.files import replace
 from hushtune.privacy.accounting import Budget, Event, event_from_json, event_to_json
 from hushtune.privacy.guarantee import Privacy
+from hushtune.roster import Id
 from hushtune.space import Candidates, Config, knob_has
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ class Result:
     noise: dict[str, float]
     disclosures: list[Disclosure]
     asked: int
+    pinned: bool
     dropped: dict[Id, str]
     opened: list[Opened]
     candidates: Candidates
@@ -100,6 +101,7 @@ class Result:
             "disclosures": [asdict(disclosure) for disclosure in self.disclosures],
             "clients": {
                 "asked": self.asked,
+                "pinned": self.pinned,
                 "answered": self.answered,
                 "dropped": [{"client": id_, "reason": why} for id_, why in self.dropped.items()],
             },
@@ -154,6 +156,7 @@ class Result:
             noise=raw["noise"],
             disclosures=[Disclosure(**{**d, "shape": tuple(d["shape"])}) for d in raw["disclosures"]],
             asked=raw["clients"]["asked"],
+            pinned=raw["clients"]["pinned"],
             dropped={entry["client"]: entry["reason"] for entry in raw["clients"]["dropped"]},
             opened=[Opened(**opened) for opened in raw["opened"]],
             candidates=Candidates.from_json(json.dumps(raw["candidates"])),

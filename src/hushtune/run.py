@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from hushtune._version import __version__
-from hushtune.client import Id
 from hushtune.disclosures import CHOICE, Disclosure, of_sum
 from hushtune.errors import AbortedError, HushtuneError, SettingError
 from hushtune.federation.base import Dropped, Federation
@@ -31,8 +30,9 @@ from hushtune.privacy.skellam import IntArray
 from hushtune.progress import Progress
 from hushtune.query import Bound, Query, in_blocks
 from hushtune.result import LedgerNote, Opened, Result
+from hushtune.roster import Id
 from hushtune.runfolder import RunFolder
-from hushtune.seals.base import Seal
+from hushtune.seals.base import Seal, sum_bits
 from hushtune.space import Candidates, Config
 
 
@@ -132,7 +132,8 @@ class Run:
         self.plan = plan_of(bounds, privacy, self.noise) if privacy else ()
         self._ledger_is_new = False
 
-        self._honest = seal.honest(len(federation.roster))  # refuses shares that leave nobody honest
+        self._honest = seal.honest(len(federation.roster))
+        self._session = seal.session(folder.run, federation.roster)
 
     @property
     def share_variance(self) -> Fraction:
@@ -167,16 +168,17 @@ class Run:
         self.disclosures += of_sum(query, opened, self._seal, self._honest, self.noise, self._privacy)
         return {name: np.array(values, dtype=np.int64) for name, values in opened.blocks.items()}
 
+    def _exchange(self, name: str, out: Mapping[Id, bytes]) -> Mapping[Id, bytes | Dropped]:
+        return self._federation.exchange(name, out, self._progress)
+
     def _open(self, query: Query, step: int) -> tuple[Opened, dict[Id, str]]:
         roster = self._federation.roster
         request = Request(self.id, step, roster.digest(), query, self._seal, self.noise, self._privacy, self.plan)
         self._reserve()
         message = request.to_bytes()
-        answers = self._federation.exchange(dict.fromkeys(roster.ids, message), self._progress)
-        dropped = {id_: a.reason for id_, a in answers.items() if isinstance(a, Dropped)}
-        replies = {id_: a for id_, a in answers.items() if not isinstance(a, Dropped)}
-        total, rejected = self._seal.open(replies, query.bound.length)
-        dropped |= rejected
+        bits = sum_bits(len(roster), query.bound, self.share_variance)
+        last = step == len(self._bounds) - 1
+        total, dropped = self._session.sum(message, query.bound.length, bits, self._exchange, last)
         answered, needed = len(roster) - len(dropped), self._seal.needed(len(roster))
         if answered < needed:
             raise AbortedError(
@@ -213,6 +215,7 @@ class Run:
             noise={"scale": self.noise.scale, "honest": self._honest},
             disclosures=[*self.disclosures, CHOICE],
             asked=len(self._federation.roster),
+            pinned=self._federation.roster.pinned,
             dropped=self.dropped,
             opened=self.opened,
             candidates=self.candidates,

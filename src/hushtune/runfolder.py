@@ -9,10 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hushtune.client import Id
 from hushtune.errors import SettingError
 from hushtune.files import replace
 from hushtune.result import Opened
+from hushtune.roster import Id
 
 
 class RunFolder:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hushtune.seals.base import floor_share
+
 if TYPE_CHECKING:
     from hushtune.result import LedgerNote, Result
 
@@ -67,14 +69,26 @@ def _learned(result: Result) -> list[str]:
 
 
 def _trust(result: Result) -> list[str]:
-    if result.seal["name"] != "clear":
-        return []
+    if result.seal["name"] == "masked":
+        return _masked(result)
     if result.privacy is None:
         return ["INSECURE CHOICE, seal 'clear': the server sees every client's own contribution."]
     return [
         "INSECURE CHOICE, seal 'clear': the server sees individual ballots, each under its own small noise share "
         "only. The guarantee holds against those who see the opened sum, not against the server."
     ]
+
+
+def _masked(result: Result) -> list[str]:
+    lines = [
+        "Seal 'masked': no single contribution is visible to the server, nor to the server together with up to "
+        f"{floor_share(result.seal['corrupt'], result.asked)} of the {result.asked} clients (failure bound 2^-40)."
+    ]
+    if result.seal["neighbours"] is not None:
+        lines.append(f"INSECURE CHOICE, neighbours={result.seal['neighbours']}: the failure bound is not met.")
+    if not result.pinned:
+        lines.append("INSECURE CHOICE, identities not pinned: the server is trusted not to impersonate clients.")
+    return lines
 
 
 def _rest(result: Result) -> list[str]:

@@ -23,10 +23,11 @@ from hushtune.privacy.ledger import Ledger
 from hushtune.progress import Progress
 from hushtune.query import Bound
 from hushtune.result import Result
+from hushtune.roster import Roster
 from hushtune.run import Method, Run
 from hushtune.runfolder import RunFolder
 from hushtune.seals.base import Seal
-from hushtune.seals.clear import Clear
+from hushtune.seals.masked import Masked
 from hushtune.search import Search
 from hushtune.simulation import Shortcut, Simulation
 from hushtune.space import Candidates
@@ -41,6 +42,7 @@ def tune(
     method: Method,
     privacy: Privacy | None = None,
     seal: Seal | None = None,
+    roster: Roster | None = None,
     search: Search | None = None,
     simulation: Simulation | None = None,
     ledger: Ledger | None = None,
@@ -56,7 +58,8 @@ def tune(
         candidates: the public list to choose from: `space.grid(...)`, `space.sample(...)`, `space.candidates(...)`.
         method: who is asked what, and how the server decides, e.g. `Vote(k=5)`.
         privacy: the guarantee for everything opened. None: exact values are opened, and the statement says so.
-        seal: how single contributions stay hidden. Default: `Clear()`.
+        seal: how single contributions stay hidden. Default: `Masked()`.
+        roster: the pinned roster that all clients were given. Default: made of the clients' identities, if any.
         search: how clients fill their trials. Default: every candidate is scored.
         simulation: marks the run as a simulation: seeded, never charged, reference figures allowed.
         ledger: the coordinator's ledger. Default: one per set of clients, under `home`. A ledger that does not
@@ -77,13 +80,15 @@ def tune(
         ("search", search, Search),
         ("simulation", simulation, Simulation),
         ("ledger", ledger, Ledger),
+        ("roster", roster, Roster),
     ):
         kind(name, value, wanted)
     bounds = _announced(candidates, method, privacy)
-    seal, search, progress = seal or Clear(), search or Search(), Progress(quiet)
+    seal, search, progress = seal or Masked(), search or Search(), Progress(quiet)
     place = Path(folder) if folder is not None else None
     seed = simulation.seed if simulation is not None else None
-    federation = LocalFederation(clients, Path(home) if home is not None else None, seed, jobs)
+    federation = LocalFederation(clients, Path(home) if home is not None else None, roster, seed, jobs)
+    seal.check(len(federation.roster))
     federation.check(candidates.space)
     if simulation is not None:
         ledger = None
@@ -174,7 +179,7 @@ def _figures(
     if simulation.reference is None:
         return None
     candidates = run.candidates
-    stand_in = LocalFederation([simulation.reference], federation.home, simulation.seed, federation.jobs)
+    stand_in = LocalFederation([simulation.reference], federation.home, None, simulation.seed, federation.jobs)
     stand_in.score(search, candidates.configs, progress, private=False, name="reference figures")
     (party,) = stand_in.parties.values()
     scores = 1 - party.losses(candidates.configs, search.seed)

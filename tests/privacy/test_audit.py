@@ -16,11 +16,12 @@ from hushtune.privacy import release
 from hushtune.privacy.accounting import Sums
 from hushtune.privacy.audit import epsilon_lower_bound
 from hushtune.privacy.noise import Noise
-from hushtune.privacy.release import Request, Roster, respond
+from hushtune.privacy.release import Request, respond
 from hushtune.query import KHot
 from hushtune.randomness import SimulatedRandomness
+from hushtune.roster import Roster
 from hushtune.run import calibrate, plan_of
-from hushtune.seals.clear import Clear, _vector
+from hushtune.seals.clear import Clear, vector_of
 from hushtune.trials import TrialStore
 
 pytestmark = pytest.mark.statistical
@@ -81,7 +82,7 @@ def whole_path(tmp_path: Path, query: TopVotes, favourite: float, runs: int, pri
     replies = []
     for run in range(runs):
         request = Request(f"{run:032x}", 0, roster.digest(), query, Clear(), noise, privacy, plan)
-        replies.append(_vector(respond(request.to_bytes(), inside, roster), P))
+        replies.append(vector_of(respond(request.to_bytes(), inside, roster), P))
     return np.array(replies)
 
 

@@ -167,25 +167,25 @@ def test_exact_runs_are_recorded_until_there_is_a_limit(tmp_path: Path) -> None:
 
 
 def test_a_step_is_answered_once(ledger: ht.Ledger) -> None:
-    assert ledger.answered("r1", 0, b"request") is None
-    ledger.begin(charge(), 0, b"request")
-    for again in (lambda: ledger.begin(charge(), 0, b"request"), lambda: ledger.answered("r1", 0, b"request")):
-        with pytest.raises(ht.RefusedError, match="state is lost"):
+    assert ledger.answered("r1", "0", b"request") is None
+    assert ledger.commit(charge(), "r1", "0", b"request", b"reply") == b"reply"
+    assert ht.Ledger(ledger.path).answered("r1", "0", b"request") == b"reply"
+    assert ledger.commit(charge(), "r1", "0", b"request", b"a second draw") == b"reply"  # only one ever leaves
+    for again in (
+        lambda: ledger.answered("r1", "0", b"other"),
+        lambda: ledger.commit(charge(), "r1", "0", b"other", b"reply"),
+    ):
+        with pytest.raises(ht.RefusedError, match="for another request"):
             again()
-    ledger.finish("r1", 0, b"reply")
-    assert ht.Ledger(ledger.path).answered("r1", 0, b"request") == b"reply"
-    with pytest.raises(ht.RefusedError, match="a moment ago"):
-        ledger.begin(charge(), 0, b"request")
-    with pytest.raises(ht.RefusedError, match="for another request"):
-        ledger.answered("r1", 0, b"other")
-    ledger.begin(charge(), 1, b"next")
+    ledger.commit(charge(), "r1", "1", b"next", b"reply")
+    ledger.commit(None, "r1", "2", b"free", b"reply")
     assert len(ledger.entries()) == 1
 
 
 def test_a_refused_run_takes_no_step(ledger: ht.Ledger) -> None:
     with pytest.raises(ht.BudgetError):
-        ledger.begin(charge(events=(EVENT,) * 9), 0, b"request")
-    assert ledger.answered("r1", 0, b"request") is None
+        ledger.commit(charge(events=(EVENT,) * 9), "r1", "0", b"request", b"reply")
+    assert ledger.answered("r1", "0", b"request") is None
 
 
 def test_another_programs_database_is_refused(tmp_path: Path) -> None:

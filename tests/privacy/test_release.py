@@ -18,11 +18,12 @@ from hushtune.methods.vote import TopVotes
 from hushtune.privacy import skellam
 from hushtune.privacy.accounting import SkellamShift, Sums
 from hushtune.privacy.noise import Noise
-from hushtune.privacy.release import Request, Roster, contribution, respond
+from hushtune.privacy.release import Request, contribution, respond
 from hushtune.query import KHot
 from hushtune.randomness import SimulatedRandomness, SystemRandomness
+from hushtune.roster import Roster
 from hushtune.run import calibrate, plan_of
-from hushtune.seals.clear import Clear, _vector
+from hushtune.seals.clear import Clear, vector_of
 from hushtune.trials import TrialStore
 from hushtune.wire import pack, unpack
 
@@ -76,7 +77,7 @@ def refusal(reply: bytes) -> str:
 
 def test_a_contribution_is_the_ballot_plus_noise_and_charged_before(tmp_path: Path) -> None:
     inside = party(tmp_path)
-    vector = _vector(respond(request().to_bytes(), inside, ROSTER), 5)
+    vector = vector_of(respond(request().to_bytes(), inside, ROSTER), 5)
     assert vector.shape == (5,)
     assert inside.ledger is not None
     (entry,) = inside.ledger.entries()
@@ -87,7 +88,7 @@ def test_a_contribution_is_the_ballot_plus_noise_and_charged_before(tmp_path: Pa
 def test_without_epsilon_the_ballot_is_exact_and_that_is_on_record(tmp_path: Path) -> None:
     inside = party(tmp_path)
     message = request(noise=Noise(0.0), privacy=None, plan=()).to_bytes()
-    assert _vector(respond(message, inside, ROSTER), 5).tolist() == [1, 1, 0, 0, 0]
+    assert vector_of(respond(message, inside, ROSTER), 5).tolist() == [1, 1, 0, 0, 0]
     assert inside.ledger is not None
     assert [entry.charge.exact for entry in inside.ledger.entries()] == [True]
     assert inside.ledger.limit() is None
@@ -104,7 +105,7 @@ def test_the_share_is_calibrated_to_the_honest_answers_of_the_clients_own_roster
     replies = []
     for run in range(runs):
         message = request(run=f"{run:032x}", roster=roster.digest(), seal=seal).to_bytes()
-        replies.append(_vector(respond(message, inside, roster), 5) - [1, 1, 0, 0, 0])
+        replies.append(vector_of(respond(message, inside, roster), 5) - [1, 1, 0, 0, 0])
     expected = NOISE.variance / 7
     spread = np.sqrt((2 + 1 / expected) / (5 * runs))
     assert abs(np.var(replies) / expected - 1) < 6 * spread
@@ -126,14 +127,21 @@ def test_a_step_is_never_answered_for_two_requests(tmp_path: Path) -> None:
     assert "for another request" in refusal(respond(changed, inside, ROSTER))
 
 
-def test_lost_state_means_refusal_never_a_second_draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_leaves_before_it_is_on_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inside, message = party(tmp_path), request().to_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr(skellam, "sample", lambda *a: (_ for _ in ()).throw(MemoryError("crash")))
+        patch.setattr(ht.Ledger, "commit", lambda *a: (_ for _ in ()).throw(OSError("disk full")))
         assert "internal error" in refusal(respond(message, inside, ROSTER))
-    assert "its state is lost" in refusal(respond(message, party(tmp_path), ROSTER))
     assert inside.ledger is not None
-    assert len(inside.ledger.entries()) == 1
+    assert inside.ledger.entries() == []
+    first = respond(message, inside, ROSTER)
+    monkeypatch.setattr(skellam, "sample", lambda *a: pytest.fail("a second draw"))
+    assert respond(message, party(tmp_path), ROSTER) == first
+
+
+def test_another_seals_request_does_not_pass_in_the_clear(tmp_path: Path) -> None:
+    message = request(seal=ht.Masked()).to_bytes()
+    assert "must come through that seal" in refusal(respond(message, party(tmp_path), ROSTER))
 
 
 def test_a_second_run_beyond_the_limit_is_refused_without_a_path(tmp_path: Path) -> None:
@@ -183,7 +191,7 @@ FAILURES = [
 def test_with_epsilon_a_failure_is_a_random_ballot_and_the_reason_stays_local(tmp_path: Path, outcome: Any) -> None:
     inside = party(tmp_path, [outcome] if outcome is None else outcome)
     reply = respond(request().to_bytes(), inside, ROSTER)
-    assert _vector(reply, 5).shape == (5,)
+    assert vector_of(reply, 5).shape == (5,)
     assert b"secret" not in reply
     assert "no answer to 'top-votes'" in (tmp_path / "a" / "client.log").read_text()
 

@@ -6,6 +6,7 @@ import pytest
 import hushtune as ht
 from hushtune.seals import seal_from_json
 from hushtune.seals.base import floor_share
+from hushtune.seals.clear import protect
 from hushtune.wire import pack
 
 
@@ -22,15 +23,17 @@ def test_shares_are_counted_with_exact_arithmetic() -> None:
 
 
 def test_the_sum_of_what_arrived() -> None:
-    seal = ht.Clear()
-    replies = {f"c{i}": seal.protect(np.array([i, -i, 2**40])) for i in range(5)}
-    replies["bad"] = b"garbage"
-    replies["short"] = seal.protect(np.array([1, 2]))
-    replies["no"] = pack({"kind": "refused", "reason": "policy"})
-    total, rejected = seal.open(replies, 3)
+    replies = {f"c{i}": protect(np.array([i, -i, 2**40])) for i in range(5)}
+    replies |= {
+        "bad": b"garbage",
+        "short": protect(np.array([1, 2])),
+        "no": pack({"kind": "refused", "reason": "policy"}),
+    }
+    roster = ht.Roster((*replies, "silent"))
+    total, missing = ht.Clear().session("run", roster).sum(b"request", 3, 64, lambda name, out: replies, True)
     assert total.tolist() == [10, -10, 5 * 2**40]
-    assert set(rejected) == {"bad", "short", "no"}
-    assert rejected["no"] == "refused: policy"
+    assert set(missing) == {"bad", "short", "no", "silent"}
+    assert missing["no"] == "refused: policy"
 
 
 def test_json_round_trip() -> None:

@@ -18,6 +18,10 @@ app = typer.Typer(
 )
 ledger_app = typer.Typer(help="Show ledgers and set their limits.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger")
+identity_app = typer.Typer(help="Make and show a client's signing key, and pin keys in a roster.", no_args_is_help=True)
+app.add_typer(identity_app, name="identity")
+bench_app = typer.Typer(help="Measure.", no_args_is_help=True)
+app.add_typer(bench_app, name="bench")
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
@@ -128,3 +132,63 @@ def ledger_limit(
     left = ledger.left() or ledger.limit()
     assert left is not None
     print(f"limit of {path} is now epsilon {epsilon:g}, delta {delta:g}; left: {left.epsilon:.4g}, {left.delta:.3g}")
+
+
+@identity_app.command("new")
+def identity_new(path: Annotated[Path, typer.Argument(help="Where the secret key goes; never overwritten.")]) -> None:
+    """Make a client's signing key. The file stays with the client."""
+    from hushtune.identity import Identity
+
+    identity = Identity.new()
+    identity.save(path)
+    print(f"made {path}; public key: {identity.public.hex()}")
+
+
+@identity_app.command("show")
+def identity_show(path: Annotated[Path, typer.Argument(help="A file made by `hushtune identity new`.")]) -> None:
+    """Print the public key, for the roster."""
+    from hushtune.identity import Identity
+
+    print(Identity.load(path).public.hex())
+
+
+@identity_app.command("roster")
+def identity_roster(
+    path: Annotated[Path, typer.Argument(help="Where the roster goes.")],
+    client: Annotated[list[str], typer.Argument(help="NAME=PUBLICKEY for every client, in order.")],
+) -> None:
+    """Pin the clients' public keys in a roster file, to be given to every client."""
+    import os
+
+    from hushtune.errors import SettingError
+    from hushtune.roster import Roster
+
+    pairs = [entry.partition("=") for entry in client]
+    try:
+        keys = tuple(bytes.fromhex(key) for _, _, key in pairs)
+    except ValueError:
+        raise SettingError(f"clients must be given as NAME=PUBLICKEY in hex, but got {client}") from None
+    if any(len(key) != 32 for key in keys):
+        raise SettingError("a public key must be 32 bytes in hex, as `hushtune identity show` prints it")
+    Roster(tuple(name for name, _, _ in pairs), keys, os.urandom(32)).save(path)
+    print(f"made {path} with {len(keys)} clients; give it to every client by a way the server does not control")
+
+
+@bench_app.command("secure-sum")
+def bench_secure_sum(
+    clients: Annotated[str, typer.Option(help="Numbers of clients, e.g. 10,100,1000.")] = "10,100",
+    neighbours: Annotated[int | None, typer.Option(help="INSECURE: fewer neighbours, to compare costs.")] = None,
+    length: Annotated[int, typer.Option(help="Length of the vectors.")] = 100,
+    json: Json = False,
+) -> None:
+    """CPU seconds of a masked sum, all clients and the server together."""
+    from hushtune.bench import secure_sum
+    from hushtune.cli import show
+    from hushtune.errors import SettingError
+    from hushtune.progress import Progress
+
+    try:
+        counts = [int(count) for count in clients.split(",")]
+    except ValueError:
+        raise SettingError(f"clients must be integers such as 10,100, but got {clients!r}") from None
+    show.rows(secure_sum.rows(counts, neighbours, length, Progress(quiet=json)), as_json=json)

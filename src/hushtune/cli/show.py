@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from hushtune.bench import machine
 from hushtune.federation.local import default_home
 from hushtune.privacy.accounting import Budget, event_to_json, rule_to_json
 from hushtune.privacy.ledger import Ledger
@@ -119,3 +120,12 @@ def ledgers(found: Sequence[Ledger], home: Path, as_json: bool) -> None:
             state = "opened" if charge["opened"] else "reserved"
             exact = "  WITHOUT epsilon" if charge["exact"] else ""
             print(f"  {charge['made']}  {charge['run'][:8]}  {state:8}  {charge['what']}{exact}")
+
+
+def rows(found: Iterable[dict[str, Any]], as_json: bool) -> None:
+    """The rows of a benchmark, as they come, or one object with all of them."""
+    if as_json:
+        print(json.dumps({"machine": machine(), "rows": list(found)}))
+        return
+    for row in found:
+        print("  ".join(f"{name}={value}" for name, value in row.items()), flush=True)

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from hushtune.client import Id
-from hushtune.privacy.release import Roster
 from hushtune.progress import Progress
+from hushtune.roster import Id, Roster
 from hushtune.search import Search
 from hushtune.space import Config, Space
 
@@ -36,6 +35,6 @@ class Federation(Protocol):
         """Has every client fill its trials; `private` if the run has an epsilon."""
         ...
 
-    def exchange(self, out: Mapping[Id, bytes], progress: Progress) -> Mapping[Id, bytes | Dropped]:
+    def exchange(self, name: str, out: Mapping[Id, bytes], progress: Progress) -> Mapping[Id, bytes | Dropped]:
         """One trip: a message to each named client, and what came back."""
         ...

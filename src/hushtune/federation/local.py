@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from hushtune.checks import integer, kind
-from hushtune.client import Client, Id, Party
+from hushtune.client import Client, Party
 from hushtune.errors import AbortedError, LedgerError, SettingError
 from hushtune.federation.base import Dropped
 from hushtune.fingerprint import fingerprint
 from hushtune.objectives.base import check_fit
 from hushtune.privacy.ledger import Charge, Ledger
-from hushtune.privacy.release import Roster, respond
+from hushtune.privacy.release import respond
 from hushtune.progress import Progress
 from hushtune.randomness import SimulatedRandomness, SystemRandomness
+from hushtune.roster import Id, Roster
 from hushtune.search import Search, default_jobs
 from hushtune.space import Config, Space
 from hushtune.trials import TrialStore
@@ -39,6 +40,8 @@ class LocalFederation:
         clients: the parties.
         home: folder of ledgers and cached trials. A client's ledger goes by its name, or by its place in the list,
             never by its data.
+        roster: the pinned roster that the clients were given. Default: made of the clients' identities, if they have
+            any.
         seed: the seed of a marked simulation; then there are no ledgers. None: a real run.
         jobs: processes for scoring. Default: one per core.
     """
@@ -47,6 +50,7 @@ class LocalFederation:
         self,
         clients: Sequence[Client],
         home: Path | None = None,
+        roster: Roster | None = None,
         seed: int | None = None,
         jobs: int | None = None,
     ) -> None:
@@ -60,7 +64,7 @@ class LocalFederation:
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.jobs = jobs or default_jobs()
         store = TrialStore(self.home / "trials.db")
-        self.roster = _roster(clients)
+        self.roster = _roster(clients, roster)
         self.parties = {
             id_: Party(id_, client, store, self.home, SystemRandomness())
             for id_, client in zip(self.roster.ids, clients, strict=True)
@@ -132,10 +136,10 @@ class LocalFederation:
         with progress.phase(name, len(parties) * len(configs)) as advance:
             search.fill(parties, configs, self.jobs, advance, private)
 
-    def exchange(self, out: Mapping[Id, bytes], progress: Progress) -> Mapping[Id, bytes | Dropped]:
+    def exchange(self, name: str, out: Mapping[Id, bytes], progress: Progress) -> Mapping[Id, bytes | Dropped]:
         """Calls each client in turn."""
         replies: dict[Id, bytes | Dropped] = {}
-        with progress.phase("asking clients", len(out)) as advance:
+        with progress.phase(name, len(out)) as advance:
             for id_, message in out.items():
                 replies[id_] = respond(message, self.parties[id_], self.roster)
                 advance(1)
@@ -156,7 +160,12 @@ def _copyable(objective: Any) -> None:
         ) from None
 
 
-def _roster(clients: Sequence[Client]) -> Roster:
+def _roster(clients: Sequence[Client], given: Roster | None) -> Roster:
+    if given is not None:
+        found = [(client.name, client.identity.public if client.identity else None) for client in clients]
+        if found != list(zip(given.ids, given.keys or (), strict=True)):
+            raise SettingError("the clients must be those of the roster, in its order and with their identities")
+        return given
     width = len(str(len(clients) - 1))
     ids = [client.name or f"client-{at:0{width}}" for at, client in enumerate(clients)]
     for id_ in ids:
@@ -165,4 +174,9 @@ def _roster(clients: Sequence[Client]) -> Roster:
     for id_, times in Counter(id_.lower() for id_ in ids).items():  # some file systems ignore case
         if times > 1:
             raise SettingError(f"clients must have different names, but got '{id_}' {times} times")
-    return Roster(tuple(ids))
+    pinned = [client.identity.public for client in clients if client.identity is not None]
+    if not pinned:
+        return Roster(tuple(ids))
+    if len(pinned) < len(clients):
+        raise SettingError(f"all clients need an identity, or none, but got {len(pinned)} of {len(clients)}")
+    return Roster(tuple(ids), tuple(pinned), os.urandom(32))

@@ -48,7 +48,7 @@ CREATE TABLE terms (id TEXT, unit TEXT, neighbours TEXT, rule TEXT, renyi_order 
 CREATE TABLE limits (seq INTEGER PRIMARY KEY, epsilon REAL, delta REAL, made REAL);
 CREATE TABLE charges (seq INTEGER PRIMARY KEY, run TEXT UNIQUE, what TEXT, neighbours TEXT, delta REAL,
                       events TEXT, made REAL, link TEXT, opened INTEGER DEFAULT 0);
-CREATE TABLE steps (run TEXT, step INTEGER, request BLOB, reply BLOB, PRIMARY KEY (run, step)) WITHOUT ROWID;
+CREATE TABLE steps (run TEXT, step TEXT, request BLOB, reply BLOB, PRIMARY KEY (run, step)) WITHOUT ROWID;
 """
 _TOLERANCE = 1 + 1e-9  # sums of floats
 
@@ -309,28 +309,29 @@ class Ledger:
 
     # ---- a client's answers --------------------------------------------------------------------------
 
-    def answered(self, run: str, step: int, request: bytes) -> bytes | None:
+    def answered(self, run: str, step: str, request: bytes) -> bytes | None:
         """The reply already given to this very request; None if there was none.
 
-        Raises RefusedError if the step was answered for another request, or begun and never finished: drawing
-        again would be a second noisy opening of the same input.
+        Raises RefusedError if the step was answered for another request: that would be a second noisy opening of the
+        same input.
         """
         with self._open() as db:
             return _answered(db, run, step, request)
 
-    def begin(self, charge: Charge, step: int, request: bytes) -> None:
-        """Reserves the run and marks the step as taken, in one transaction, before any noise is drawn."""
-        epsilon_of(charge.events, charge.delta)
-        with self._open(write=True) as db:
-            if _answered(db, charge.run, step, request) is not None:
-                raise RefusedError(f"step {step} of this run was answered a moment ago")
-            self._record(db, charge)
-            db.execute("INSERT INTO steps VALUES (?,?,?,NULL)", (charge.run, step, request))
+    def commit(self, charge: Charge | None, run: str, step: str, request: bytes, reply: bytes) -> bytes:
+        """Reserves the run's cost and keeps the reply, in one transaction, before the reply leaves.
 
-    def finish(self, run: str, step: int, reply: bytes) -> None:
-        """Keeps the reply, so that a retransmission is the same bytes."""
+        Gives back the reply on record: if another process was faster, that one's, so that only one ever leaves.
+        """
+        if charge is not None:
+            epsilon_of(charge.events, charge.delta)
         with self._open(write=True) as db:
-            db.execute("UPDATE steps SET reply=? WHERE run=? AND step=?", (reply, run, step))
+            if (earlier := _answered(db, run, step, request)) is not None:
+                return earlier
+            if charge is not None:
+                self._record(db, charge)
+            db.execute("INSERT INTO steps VALUES (?,?,?,?)", (run, step, request, reply))
+        return reply
 
     def mark_opened(self, run: str) -> None:
         """Notes that what was reserved for a run has been opened. The cost was counted already."""
@@ -381,14 +382,12 @@ def _put_limit(db: sqlite3.Connection, limit: Budget) -> None:
     db.execute("INSERT INTO limits VALUES (NULL,?,?,?)", (limit.epsilon, limit.delta, time.time()))
 
 
-def _answered(db: sqlite3.Connection, run: str, step: int, request: bytes) -> bytes | None:
+def _answered(db: sqlite3.Connection, run: str, step: str, request: bytes) -> bytes | None:
     row = db.execute("SELECT request, reply FROM steps WHERE run=? AND step=?", (run, step)).fetchone()
     if row is None:
         return None
     if row[0] != request:
-        raise RefusedError(f"step {step} of this run was answered already, for another request")
-    if row[1] is None:
-        raise RefusedError(f"step {step} of this run was begun and its state is lost; start a new run")
+        raise RefusedError(f"step '{step}' of this run was answered already, for another request")
     return bytes(row[1])
 
 

@@ -7,44 +7,30 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from hushtune.client import Id, Party
+from hushtune.client import Party
 from hushtune.errors import BudgetError, LedgerError, RefusedError, SettingError, WireError
 from hushtune.privacy.accounting import Event, epsilon_of, event_from_json, event_to_json
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.ledger import charge_of
+from hushtune.privacy.ledger import Charge, charge_of
 from hushtune.privacy.noise import Noise
 from hushtune.privacy.skellam import IntArray
 from hushtune.query import Query, query_from_json, query_to_json
+from hushtune.roster import Roster
 from hushtune.seals import seal_from_json
-from hushtune.seals.base import Seal
+from hushtune.seals.base import Seal, sum_bits
+from hushtune.seals.clear import protect
+from hushtune.seals.masked import Masked
+from hushtune.seals.masked_client import MaskedClient
 from hushtune.wire import pack, unpack
 
 _LONGEST_PLAN = 10_000
 _RUN = re.compile(r"[0-9a-f]{32}")
-
-
-@dataclass(frozen=True)
-class Roster:
-    """The public, ordered list of all clients of a run. A client knows it before the run and holds on to it."""
-
-    ids: tuple[Id, ...]
-
-    def __post_init__(self) -> None:
-        if not self.ids:
-            raise WireError("a roster must name at least one client, but got none")
-        if len(set(self.ids)) < len(self.ids):
-            raise WireError("a roster must name each client once, but got a name twice")
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def digest(self) -> str:
-        """One text per roster."""
-        return hashlib.sha256("\0".join(self.ids).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -121,7 +107,10 @@ def _typed(value: Any, *kinds: type) -> Any:
 def respond(message: bytes, party: Party, roster: Roster) -> bytes:
     """A client's reply to one message: its sealed contribution, or a refusal that depends on no data."""
     try:
-        return release(Request.from_bytes(message), message, party, roster)
+        header, parts = unpack(message)
+        if header.get("kind") == "masked":
+            return _masked(header, parts, message, party, roster)
+        return _clear(message, party, roster)
     except (RefusedError, WireError, SettingError) as error:
         return _refused(str(error))
     except LedgerError as error:
@@ -137,25 +126,94 @@ def _refused(reason: str) -> bytes:
     return pack({"kind": "refused", "reason": reason})
 
 
-def release(request: Request, message: bytes, party: Party, roster: Roster) -> bytes:
-    """One contribution, at most once for each (run, step), charged to the client's own ledger before it leaves."""
+def _clear(message: bytes, party: Party, roster: Roster) -> bytes:
+    """Seal 'clear': the request is the whole conversation."""
+    request = Request.from_bytes(message)
+    if request.seal.name != "clear":
+        raise RefusedError(f"a request under seal '{request.seal.name}' must come through that seal")
+    digest = hashlib.sha256(message).digest()
+    return _once(request, str(request.step), digest, party, roster, lambda vector: protect(vector()))
+
+
+def _masked(header: dict[str, Any], parts: list[bytes], message: bytes, party: Party, roster: Roster) -> bytes:
+    """Seal 'masked': four trips, of which one carries the input and two carry the request."""
+    run, trip = str(header.get("run")), str(header.get("trip"))
+    step, digest = f"{header.get('round')} {trip}", hashlib.sha256(message).digest()
+    if trip not in ("keys", "input"):
+        if run not in party.sessions:
+            raise RefusedError("this client has no part in that run, or its state is lost")
+        return _keep(party, None, run, step, digest, lambda: party.sessions[run].step(message, _no_input))
+    if len(parts) != (1 if trip == "keys" else 2):
+        raise WireError(f"trip '{trip}' must carry the request")
+    request = Request.from_bytes(parts[-1])
+    if request.run != run or not isinstance(request.seal, Masked):
+        raise RefusedError("the request is not of this run and seal")
+    if trip == "keys":
+        _check(request, party, roster)
+        if run not in party.sessions:
+            number = roster.ids.index(party.id)
+            setting = request.seal.setting(run, roster)
+            party.sessions[run] = MaskedClient(setting, number, party.randomness, party.client.identity)
+        return _keep(party, None, run, step, digest, lambda: party.sessions[run].step(message, _no_input))
+    if run not in party.sessions:
+        raise RefusedError("this client has no part in that run, or its state is lost")
+    bits = sum_bits(len(roster), request.query.bound, _share_variance(request, roster))
+    return _once(
+        request,
+        step,
+        digest,
+        party,
+        roster,
+        lambda vector: party.sessions[run].step(message, lambda _: (vector(), bits)),
+    )
+
+
+def _no_input(request: bytes) -> tuple[IntArray, int]:
+    raise RefusedError("no input is due in this trip")
+
+
+def _keep(party: Party, charge: Charge | None, run: str, step: str, digest: bytes, make: Callable[[], bytes]) -> bytes:
+    """The reply, on record before it leaves; the same request gets the same bytes, in whatever process."""
+    if party.ledger is None:
+        return make()
+    if not party.ledger.exists:
+        party.ledger.ensure(None)
+    if (earlier := party.ledger.answered(run, step, digest)) is not None:
+        return earlier
+    return party.ledger.commit(charge, run, step, digest, make())
+
+
+def _share_variance(request: Request, roster: Roster) -> Fraction:
+    return request.noise.share_variance(request.seal.honest(len(roster)))
+
+
+def _once(
+    request: Request,
+    step: str,
+    digest: bytes,
+    party: Party,
+    roster: Roster,
+    seal: Callable[[Callable[[], IntArray]], bytes],
+) -> bytes:
+    """One contribution, at most once for each (run, step), charged to the client's own ledger before it leaves.
+
+    `seal` is given a function that computes the noisy vector; it calls it at most once.
+    """
     _check(request, party, roster)
     honest = request.seal.honest(len(roster))
-    digest = hashlib.sha256(message).digest()
     charge = charge_of(request.run, request.query.name, request.plan, request.privacy)
     if party.ledger is not None:
         party.ledger.ensure(request.privacy)
-        if (earlier := party.ledger.answered(request.run, request.step, digest)) is not None:
+        if (earlier := party.ledger.answered(request.run, step, digest)) is None:
+            party.ledger.check(charge)  # before the data is touched; `commit` decides
+        else:
             return earlier
-        party.ledger.check(charge)  # before the data is touched; `begin` decides
-    vector = contribution(request.query, party, private=request.privacy is not None)
-    if party.ledger is not None:
-        party.ledger.begin(charge, request.step, digest)
-    share = request.noise.share(honest, len(vector), party.randomness)
-    reply = request.seal.protect(vector + share)
-    if party.ledger is not None:
-        party.ledger.finish(request.run, request.step, reply)
-    return reply
+
+    def noisy() -> IntArray:
+        vector = contribution(request.query, party, private=request.privacy is not None)
+        return vector + request.noise.share(honest, len(vector), party.randomness)
+
+    return _keep(party, charge, request.run, step, digest, lambda: seal(noisy))
 
 
 def contribution(query: Query, party: Party, private: bool) -> IntArray:

@@ -9,8 +9,9 @@ from typing import Any
 from hushtune.errors import SettingError
 from hushtune.seals.base import Seal
 from hushtune.seals.clear import Clear
+from hushtune.seals.masked import Masked
 
-SEALS: dict[str, type[Seal]] = {Clear.name: Clear}
+SEALS: dict[str, type[Seal]] = {Clear.name: Clear, Masked.name: Masked}
 
 
 def seal_from_json(raw: Mapping[str, Any]) -> Seal:

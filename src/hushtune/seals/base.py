@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from hushtune.checks import number
-from hushtune.client import Id
 from hushtune.errors import SettingError
-from hushtune.privacy.skellam import IntArray
+from hushtune.privacy.skellam import IntArray, reach
+from hushtune.query import Bound
+from hushtune.roster import Id, Roster
+
+Exchange = Callable[[str, Mapping[Id, bytes]], Mapping[Id, Any]]
+"""One trip: its name and a message for each client, to what came back (bytes, or something with a `reason`)."""
 
 
 def floor_share(share: float, clients: int) -> int:
@@ -53,10 +57,34 @@ class Seal:
         """Name and numbers."""
         return {"name": self.name, **asdict(self)}
 
-    def protect(self, vector: IntArray) -> bytes:
-        """A client's noisy vector as it leaves the client."""
-        raise NotImplementedError
+    def check(self, clients: int) -> None:
+        """Refuses numbers that cannot be met with so many clients."""
+        self.honest(clients)
 
-    def open(self, replies: Mapping[Id, bytes], length: int) -> tuple[IntArray, dict[Id, str]]:
-        """The sum of the vectors that arrived, and for each client whose reply is no vector, why."""
-        raise NotImplementedError
+    def session(self, run: str, roster: Roster) -> Session:
+        """The server's end, for all sums of one run."""
+        raise SettingError(f"seal '{self.name}' has no server's end")
+
+
+class Session(Protocol):
+    """The server's end of a seal in one run."""
+
+    def sum(
+        self, request: bytes, length: int, bits: int, exchange: Exchange, last: bool
+    ) -> tuple[IntArray, dict[Id, str]]:
+        """The sum of the vectors of all clients who answered, and why each of the others is missing.
+
+        Args:
+            request: the request's bytes, the same for all clients.
+            length: of the vectors.
+            bits: in which the sum lives: 32 or 64.
+            exchange: the transport.
+            last: whether this is the run's last sum.
+        """
+        ...
+
+
+def sum_bits(clients: int, bound: Bound, share_variance: Fraction) -> int:
+    """Bits in which a sum of so many contributions wraps with probability below 2^-120: 32, or 64."""
+    largest = clients * bound.largest + reach(float(share_variance * clients) or 1.0)
+    return 32 if largest < 2**31 else 64

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from hushtune.client import Id
 from hushtune.errors import WireError
 from hushtune.privacy.skellam import IntArray
-from hushtune.seals.base import Seal
+from hushtune.roster import Id, Roster
+from hushtune.seals.base import Exchange, Seal
 from hushtune.wire import pack, unpack
 
 
@@ -24,23 +23,41 @@ class Clear(Seal):
 
     name: ClassVar[str] = "clear"
 
-    def protect(self, vector: IntArray) -> bytes:
-        """The vector itself."""
-        return pack({"kind": "vector"}, vector.astype("<i8").tobytes())
+    def session(self, run: str, roster: Roster) -> ClearSession:
+        """The server's end."""
+        return ClearSession(roster)
 
-    def open(self, replies: Mapping[Id, bytes], length: int) -> tuple[IntArray, dict[Id, str]]:
-        """Adds up what arrived."""
+
+def protect(vector: IntArray) -> bytes:
+    """A client's vector as it leaves the client: the vector itself."""
+    return pack({"kind": "vector"}, vector.astype("<i8").tobytes())
+
+
+@dataclass
+class ClearSession:
+    """The server's end: asks once and adds up."""
+
+    roster: Roster
+
+    def sum(
+        self, request: bytes, length: int, bits: int, exchange: Exchange, last: bool
+    ) -> tuple[IntArray, dict[Id, str]]:
+        """The sum of what arrived, and why each of the others is missing."""
         total = np.zeros(length, dtype=np.int64)
-        rejected: dict[Id, str] = {}
-        for client, reply in replies.items():
+        missing: dict[Id, str] = {}
+        replies = exchange("asking clients", dict.fromkeys(self.roster.ids, request))
+        for client in self.roster.ids:
             try:
-                total += _vector(reply, length)
+                total += vector_of(replies.get(client), length)
             except WireError as error:
-                rejected[client] = str(error)
-        return total, rejected
+                missing[client] = str(error)
+        return total, missing
 
 
-def _vector(reply: bytes, length: int) -> IntArray:
+def vector_of(reply: Any, length: int) -> IntArray:
+    """The vector in a reply; a WireError says why there is none."""
+    if not isinstance(reply, bytes):
+        raise WireError(getattr(reply, "reason", "no reply"))
     header, parts = unpack(reply)
     if header.get("kind") == "refused":
         raise WireError(f"refused: {header.get('reason')}")

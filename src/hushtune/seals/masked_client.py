@@ -57,7 +57,7 @@ class Setting:
 
     def neighbours(self, client: int) -> list[int]:
         """The numbers of a client's neighbours."""
-        return list(neighbours(client, self.roster.seed, self.shape))
+        return list(neighbours(client, self.roster.seed or self.run.encode(), self.shape))
 
     def between(self, role: str, round_: int, one: int, other: int, *extra: object) -> bytes:
         """One text per use of a key between two clients; the same for both."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +11,7 @@ from hushtune.errors import AbortedError, WireError
 from hushtune.privacy.skellam import IntArray
 from hushtune.roster import Id
 from hushtune.seals import crypto, shamir
+from hushtune.seals.base import Exchange
 from hushtune.seals.masked_client import (
     ADVERT_BYTES,
     BOX_BYTES,
@@ -22,9 +23,6 @@ from hushtune.seals.masked_client import (
     to_numbers,
 )
 from hushtune.wire import pack, unpack
-
-Exchange = Callable[[str, Mapping[Id, bytes]], Mapping[Id, "bytes | object"]]
-"""One trip: its name and a message for each client, to what came back (anything but bytes: no reply)."""
 
 
 @dataclass

@@ -1,0 +1,66 @@
+"""What a masked sum costs: CPU seconds of all clients and the server together, in one process, bytes per client."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from hushtune.identity import Identity
+from hushtune.progress import Progress
+from hushtune.randomness import SystemRandomness
+from hushtune.roster import Roster
+from hushtune.seals.masked import Masked
+from hushtune.seals.masked_client import MaskedClient
+
+_RUN = "0" * 32
+
+
+def rows(clients: list[int], neighbours: int | None, length: int, progress: Progress) -> Iterator[dict[str, Any]]:
+    """One row per number of clients: a first sum of a run (four trips), pinned and signed, nobody dropping out."""
+    for count in clients:
+        yield _row(count, neighbours, length, progress)
+
+
+def _row(count: int, neighbours: int | None, length: int, progress: Progress) -> dict[str, Any]:
+    seal = Masked(neighbours=neighbours)
+    identities = [Identity.new() for _ in range(count)]
+    roster = Roster(tuple(f"client-{i}" for i in range(count)), tuple(i.public for i in identities), os.urandom(32))
+    vectors = np.random.default_rng(0).integers(0, 2, (count, length))
+    wire = {"bytes": 0}
+    start = time.process_time()
+    session, setting = seal.session(_RUN, roster), seal.setting(_RUN, roster)
+    ends = {
+        name: MaskedClient(setting, number, SystemRandomness(), identities[number])
+        for number, name in enumerate(roster.ids)
+    }
+    numbers = {name: number for number, name in enumerate(roster.ids)}
+
+    def exchange(name: str, out: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        replies = {}
+        with progress.phase(f"{count} clients: {name}", len(out)) as advance:
+            for client, message in out.items():
+                vector = vectors[numbers[client]]
+                replies[client] = ends[client].step(message, lambda _, v=vector: (v, 32))  # type: ignore[misc]
+                wire["bytes"] += len(message) + len(replies[client])
+                advance(1)
+        return replies
+
+    total, missing = session.sum(b"request", length, 32, exchange, last=True)
+    seconds = time.process_time() - start
+    return {
+        "name": "secure-sum",
+        "clients": count,
+        "length": length,
+        "neighbours": setting.shape.degree,
+        "threshold": setting.shape.threshold,
+        "secure": neighbours is None,
+        "cpu_seconds": round(seconds, 3),
+        "cpu_ms_per_client": round(1000 * seconds / count, 2),
+        "bytes_per_client": wire["bytes"] // count,
+        "trips": session.server.trips,
+        "exact": bool((total == vectors.sum(0)).all() and not missing),
+    }

@@ -1,0 +1,65 @@
+"""Masked: secure aggregation. The server sees masked vectors and opens their sum, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hushtune.checks import integer
+from hushtune.errors import SettingError
+from hushtune.privacy.skellam import IntArray
+from hushtune.roster import Id, Roster
+from hushtune.seals.base import Exchange, Seal, floor_share
+from hushtune.seals.graph import Shape, shape
+from hushtune.seals.masked_client import Setting
+from hushtune.seals.masked_server import MaskedServer
+
+
+@dataclass(frozen=True)
+class Masked(Seal):
+    """Secure aggregation in the style of Bell et al. 2020 (SecAgg+), with a fresh set of keys for every sum.
+
+    Args:
+        dropouts: share of clients that may fail to answer, at any stage; more abort the round.
+        corrupt: share of clients that may collude with the server, or add no noise.
+        neighbours: INSECURE unless None: a number of neighbours below what the failure bound of 2^-40 asks for, to
+            compare costs with other systems.
+    """
+
+    neighbours: int | None = None
+    name: ClassVar[str] = "masked"
+
+    def shape(self, clients: int) -> Shape:
+        """Degree and threshold; refused if no safe ones exist."""
+        if self.neighbours is None:
+            return shape(clients, floor_share(self.dropouts, clients), floor_share(self.corrupt, clients))
+        degree = integer("neighbours", self.neighbours, 1, clients - 1)
+        if degree < clients - 1 and degree % 2:
+            raise SettingError(f"neighbours must be even, or everybody else, but got neighbours={degree}")
+        return Shape(clients, degree, degree // 2 + 1)
+
+    def check(self, clients: int) -> None:
+        """Refuses parameters that cannot be met."""
+        self.honest(clients)
+        self.shape(clients)
+
+    def setting(self, run: str, roster: Roster) -> Setting:
+        """What both ends agree on."""
+        return Setting(run, roster, self.shape(len(roster)))
+
+    def session(self, run: str, roster: Roster) -> MaskedSession:
+        """The server's end, for all sums of one run."""
+        return MaskedSession(MaskedServer(self.setting(run, roster), self.needed(len(roster))))
+
+
+@dataclass
+class MaskedSession:
+    """The server's end in the shape that a run wants."""
+
+    server: MaskedServer
+
+    def sum(
+        self, request: bytes, length: int, bits: int, exchange: Exchange, last: bool
+    ) -> tuple[IntArray, dict[Id, str]]:
+        """The sum over those who answered, and why the others are missing."""
+        return self.server.sum(request, length, bits, exchange, last)
