@@ -115,6 +115,7 @@ def neighbours(client: int, seed: bytes, form: Shape) -> Sequence[int]:
     if form.complete:
         return [number for number in range(form.clients) if number != client]
     order, places = _ring(seed, form.clients)
-    steps = range(1, form.degree // 2 + 1)
     place, size = places[client], form.clients
-    return sorted({order[(place + sign * step) % size] for step in steps for sign in (1, -1)})
+    steps = [sign * step for step in range(1, form.degree // 2 + 1) for sign in (1, -1)]
+    steps += [size // 2] * (form.degree % 2)  # an odd degree adds the opposite place
+    return sorted({order[(place + step) % size] for step in steps})

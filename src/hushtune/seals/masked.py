@@ -34,8 +34,8 @@ class Masked(Seal):
         if self.neighbours is None:
             return shape(clients, floor_share(self.dropouts, clients), floor_share(self.corrupt, clients))
         degree = integer("neighbours", self.neighbours, 1, clients - 1)
-        if degree < clients - 1 and degree % 2:
-            raise SettingError(f"neighbours must be even, or everybody else, but got neighbours={degree}")
+        if degree * clients % 2:
+            raise SettingError(f"neighbours times clients must be even, but got neighbours={degree}, clients={clients}")
         return Shape(clients, degree, degree // 2 + 1)
 
     def check(self, clients: int) -> None:

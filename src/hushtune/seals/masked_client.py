@@ -33,7 +33,9 @@ from hushtune.seals import crypto, shamir
 from hushtune.seals.graph import Shape, neighbours
 from hushtune.wire import pack, unpack
 
-ADVERT_BYTES = 64
+ADVERT_BYTES = 96  # two public keys, and a commitment to the self-mask seed
+SIGNATURE_BYTES = 64
+_QUERY_BYTES = 32
 _SHARES_BYTES = 2 * shamir.SHARE_BYTES
 
 
@@ -91,6 +93,14 @@ def advert_text(setting: Setting, round_: int, client: int, query: str, advert: 
     return setting.purpose("advert", round_, client, query) + advert
 
 
+def signed_by(setting: Setting, round_: int, client: int, signed: bytes, query: bytes) -> bool:
+    """Whether an advert carries the signature of the client's pinned key."""
+    advert, signature = signed[:ADVERT_BYTES], signed[ADVERT_BYTES:]
+    keys = setting.roster.keys
+    text = advert_text(setting, round_, client, query.hex(), advert)
+    return keys is not None and verified(keys[client], signature, text)
+
+
 @dataclass
 class _Round:
     """The secrets of one round, and what has arrived for it."""
@@ -116,7 +126,8 @@ class _Round:
         return {other: crypto.exchange(self.channel_key, advert[:32]) for other, advert in self.adverts.items()}
 
     def advert(self) -> bytes:
-        return crypto.public_of(self.channel_key) + crypto.public_of(self.mask_key)
+        keys = crypto.public_of(self.channel_key) + crypto.public_of(self.mask_key)
+        return keys + crypto.digest(self.seed)
 
 
 Answer = Callable[[bytes], tuple[IntArray, int]]
@@ -183,7 +194,7 @@ class MaskedClient:
             raise RefusedError(f"trip '{trip}' of round {round_} does not follow what this client has done")
         self._stage = trip
         if trip == "shares":
-            return pack({"kind": "shares"}, self._share_out(self._now, self._checked(self._now, parts[0])))
+            return pack(_reply("shares", self._now), self._share_out(self._now, self._checked(self._now, parts[0])))
         if trip == "input":
             return self._input(self._now, parts[0], parts[1], answer, last)
         return self._unmask(self._now, *parts)
@@ -199,7 +210,7 @@ class MaskedClient:
         if round_ <= self._last:
             raise RefusedError(f"round {round_} is over; keys are made once for each round")
         self._now, self._next, self._stage = self._fresh(round_), None, "keys"
-        return pack({"kind": "keys"}, self._signed(self._now, hashlib.sha256(request).hexdigest()))
+        return pack(_reply("keys", self._now), self._signed(self._now, hashlib.sha256(request).hexdigest()))
 
     def _signed(self, round_: _Round, query: str) -> bytes:
         advert = round_.advert()
@@ -210,7 +221,7 @@ class MaskedClient:
     def _checked(self, round_: _Round, content: bytes) -> dict[int, bytes]:
         """Neighbours' adverts, their signatures verified if the roster is pinned."""
         roster = self._setting.roster
-        size = ADVERT_BYTES + (64 + 32 if roster.pinned else 0)
+        size = ADVERT_BYTES + (SIGNATURE_BYTES + _QUERY_BYTES if roster.pinned else 0)
         found = to_numbers(content, size)
         if not set(found) <= set(self._setting.neighbours(self._number)):
             raise RefusedError("an advert is of a client that is no neighbour")
@@ -218,9 +229,7 @@ class MaskedClient:
             raise RefusedError(f"{self._setting.shape.threshold} neighbours must have keys, but got {len(found)}")
         if roster.keys is not None:
             for number, piece in found.items():
-                advert, signature, query = piece[:64], piece[64:128], piece[128:].hex()
-                text = advert_text(self._setting, round_.index, number, query, advert)
-                if not verified(roster.keys[number], signature, text):
+                if not signed_by(self._setting, round_.index, number, piece[:-_QUERY_BYTES], piece[-_QUERY_BYTES:]):
                     raise RefusedError(f"the advert of '{roster.ids[number]}' is not signed by its pinned key")
         return {number: piece[:ADVERT_BYTES] for number, piece in found.items()}
 
@@ -254,13 +263,13 @@ class MaskedClient:
         total = vector.astype(f"<u{bits // 8}") + crypto.mask(round_.seed, len(vector), bits)
         query = hashlib.sha256(request).hexdigest()
         for other in incoming:
-            public = round_.adverts[other][32:]
+            public = round_.adverts[other][32:64]
             pair = pair_mask(self._setting, round_.index, round_.mask_key, public, self._number, other, query)
             shift = crypto.mask(pair, len(vector), bits)
             total = total + shift if self._number < other else total - shift
         self._next = None if last else self._fresh(round_.index + 1)
         advert = self._signed(self._next, PREPARED) if self._next is not None else b""
-        return pack({"kind": "input"}, total.tobytes(), advert)
+        return pack(_reply("input", round_), total.tobytes(), advert)
 
     def _unmask(self, round_: _Round, alive_list: bytes, dropped_list: bytes, next_adverts: bytes) -> bytes:
         alive, dropped = set(to_numbers(alive_list, 0)), set(to_numbers(dropped_list, 0))
@@ -275,7 +284,10 @@ class MaskedClient:
         seeds: dict[int, bytes] = {}
         masks: dict[int, bytes] = {}
         for other, box in round_.incoming.items():
-            content = crypto.decrypt(self._channel(round_, other, other), box)
+            try:
+                content = crypto.decrypt(self._channel(round_, other, other), box)
+            except WireError:
+                continue  # that neighbour's shares are spoilt here; others have theirs
             (seeds if other in alive else masks)[other] = (
                 content[: shamir.SHARE_BYTES] if other in alive else content[shamir.SHARE_BYTES :]
             )
@@ -284,7 +296,7 @@ class MaskedClient:
             prepared = self._share_out(self._next, self._checked(self._next, next_adverts))
         size = shamir.SHARE_BYTES
         self._now = None  # its secrets are of no use any more
-        return pack({"kind": "unmask"}, by_number(seeds, size), by_number(masks, size), prepared)
+        return pack(_reply("unmask", round_), by_number(seeds, size), by_number(masks, size), prepared)
 
     # ---- between processes ---------------------------------------------------------------------------
 
@@ -301,6 +313,10 @@ class MaskedClient:
         self._last, self._stage = raw["last"], raw["stage"]
         self._replies = {place: (digest, bytes.fromhex(reply)) for place, (digest, reply) in raw["replies"].items()}
         return self
+
+
+def _reply(kind: str, round_: _Round) -> dict[str, Any]:
+    return {"kind": kind, "round": round_.index}
 
 
 BOX_BYTES = _SHARES_BYTES + 16

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,13 +17,17 @@ from hushtune.seals.masked_client import (
     ADVERT_BYTES,
     BOX_BYTES,
     PREPARED,
+    SIGNATURE_BYTES,
     Setting,
     by_number,
     pair_mask,
     point,
+    signed_by,
     to_numbers,
 )
 from hushtune.wire import pack, unpack
+
+_ATTEMPTS = 400
 
 
 @dataclass
@@ -66,7 +71,8 @@ class MaskedServer:
         """
         lost: dict[int, str] = {}
         round_ = self._ready
-        if round_ is None or len(round_.boxes) < self._needed:
+        spare = self._setting.shape.clients - self._needed
+        if round_ is None or len(round_.boxes) < self._needed + (spare + 1) // 2:  # let the lost ones come back
             round_ = self._set_up(request, exchange, lost)
         vectors, next_round = self._inputs(round_, request, length, bits, exchange, lost, last)
         self._enough(vectors, lost, "sent an input")
@@ -102,8 +108,8 @@ class MaskedServer:
                 kind, parts = unpack(reply)
                 if kind.get("kind") == "refused":
                     raise WireError(f"refused: {kind.get('reason')}")
-                if kind.get("kind") != name:
-                    raise WireError(f"a reply to '{name}' was expected")
+                if kind.get("kind") != name or kind.get("round") != round_:
+                    raise WireError(f"a reply to '{name}' of round {round_} was expected")
                 found[number] = parts
             except WireError as error:
                 lost[number] = str(error)
@@ -122,7 +128,7 @@ class MaskedServer:
         round_ = _Prepared(self._last)
         everyone = range(self._setting.shape.clients)
         keys = self._trip("keys", round_.index, dict.fromkeys(everyone, (request,)), exchange, lost)
-        round_.adverts = self._adverts(keys, 0, lost)
+        round_.adverts = self._adverts(round_.index, keys, 0, crypto.digest(request), lost)
         self._enough(round_.adverts, lost, "sent keys")
         out = {n: (self._near(n, self._with_query(round_.adverts, request)),) for n in round_.adverts}
         shares = self._trip("shares", round_.index, out, exchange, lost)
@@ -142,10 +148,19 @@ class MaskedServer:
         chosen = {n: pieces[n] for n in self._around[number] if n in pieces}
         return by_number(chosen, len(next(iter(chosen.values()), b"")))
 
-    def _adverts(self, replies: Mapping[int, list[bytes]], at: int, lost: dict[int, str]) -> dict[int, bytes]:
-        size = ADVERT_BYTES + (64 if self._setting.roster.pinned else 0)
-        found = {n: parts[at] for n, parts in replies.items() if len(parts) > at and len(parts[at]) == size}
-        lost |= {n: "its keys have the wrong size" for n in replies if n not in found}
+    def _adverts(
+        self, round_: int, replies: Mapping[int, list[bytes]], at: int, query: bytes, lost: dict[int, str]
+    ) -> dict[int, bytes]:
+        pinned = self._setting.roster.pinned
+        size = ADVERT_BYTES + (SIGNATURE_BYTES if pinned else 0)
+        found = {}
+        for number, parts in replies.items():
+            if len(parts) <= at or len(parts[at]) != size:
+                lost[number] = "its keys have the wrong size"
+            elif pinned and not signed_by(self._setting, round_, number, parts[at], query):
+                lost[number] = "its keys are not signed by its pinned key"
+            else:
+                found[number] = parts[at]
         return found
 
     def _boxes(
@@ -182,7 +197,8 @@ class MaskedServer:
                 lost[number] = f"its input must be {length} integers of {bits} bits"
         self._last = max(self._last, round_.index + 1)
         ahead = _Prepared(round_.index + 1)
-        ahead.adverts = self._adverts({n: replies[n] for n in vectors}, 1, {})
+        known = {n: replies[n] for n in vectors if replies[n][1]}
+        ahead.adverts = self._adverts(ahead.index, known, 1, bytes.fromhex(PREPARED), {})
         return vectors, ahead
 
     def _addressed(self, round_: _Prepared, holder: int) -> bytes:
@@ -234,24 +250,53 @@ class MaskedServer:
         bits: int,
     ) -> IntArray:
         """Removes self masks of those who answered, and pairwise masks towards those who did not."""
-        threshold = self._setting.shape.threshold
+        liars: set[int] = set()
         total = np.zeros(length, dtype=f"<u{bits // 8}")
         try:
             for number, vector in vectors.items():
-                seed = shamir.join(seeds.get(number, {}), threshold)
+                commitment = round_.adverts[number][64:ADVERT_BYTES]
+                seed = self._rebuilt(seeds.get(number, {}), liars, _committed(commitment))
                 total += vector - crypto.mask(seed, length, bits)
             for gone in set(round_.boxes) - set(vectors):
                 survivors = [n for n in self._around[gone] if n in vectors and n in round_.boxes[gone]]
                 if not survivors:
                     continue
-                secret = crypto.private_key(shamir.join(masks.get(gone, {}), threshold))
-                if crypto.public_of(secret) != round_.adverts[gone][32:64]:
-                    raise WireError("the rebuilt key is not the one advertised")
+                public = round_.adverts[gone][32:64]
+                secret = crypto.private_key(self._rebuilt(masks.get(gone, {}), liars, _advertised(public)))
                 for other in survivors:
-                    public = round_.adverts[other][32:64]
-                    pair = pair_mask(self._setting, round_.index, secret, public, gone, other, query)
+                    theirs = round_.adverts[other][32:64]
+                    pair = pair_mask(self._setting, round_.index, secret, theirs, gone, other, query)
                     shift = crypto.mask(pair, length, bits)
                     total = total - shift if other < gone else total + shift
         except WireError as error:
             raise AbortedError(f"the sum could not be unmasked: {error}; nothing was opened") from None
         return total.astype(f"<i{bits // 8}").astype(np.int64)
+
+    def _rebuilt(self, shares: Mapping[int, bytes], liars: set[int], fits: Callable[[bytes], bool]) -> bytes:
+        """A secret that fits its commitment, from shares of which some may be lies; finds out who lied."""
+        threshold = self._setting.shape.threshold
+        trusted = {x: share for x, share in shares.items() if x not in liars}
+        draw = random.Random(0)  # which shares are tried is no secret
+        points = sorted(trusted)
+        for attempt in range(_ATTEMPTS):
+            chosen = points[:threshold] if attempt == 0 else draw.sample(points, min(threshold, len(points)))
+            try:
+                secret = shamir.join({x: trusted[x] for x in chosen}, threshold)
+            except WireError:
+                if len(points) < threshold:
+                    raise
+                continue
+            if fits(secret):
+                if attempt:
+                    good = {x: trusted[x] for x in chosen}
+                    liars |= {x for x in points if x not in good and not shamir.fits(good, threshold, x, trusted[x])}
+                return secret
+        raise WireError("too many shares are wrong")
+
+
+def _committed(commitment: bytes) -> Callable[[bytes], bool]:
+    return lambda seed: crypto.digest(seed) == commitment
+
+
+def _advertised(public: bytes) -> Callable[[bytes], bool]:
+    return lambda secret: crypto.public_of(crypto.private_key(secret)) == public

@@ -31,6 +31,18 @@ def split(secret: bytes, points: Sequence[int], threshold: int, randomness: Rand
     return shares
 
 
+def fits(shares: Mapping[int, bytes], threshold: int, point: int, share: bytes) -> bool:
+    """Whether one more share lies on the polynomial through `threshold` others.
+
+    The secret at 0 is the same, whichever `threshold` of the shares it is computed from.
+    """
+    swapped = dict(sorted(shares.items())[1:])
+    try:
+        return join({**swapped, point: share}, threshold) == join(shares, threshold)
+    except WireError:
+        return False
+
+
 def join(shares: Mapping[int, bytes], threshold: int) -> bytes:
     """The secret, from exactly `threshold` of the given shares (point -> share)."""
     if len(shares) < threshold:
