@@ -327,3 +327,78 @@ def test_every_pair_of_ballots_is_within_the_event() -> None:
         assert isinstance(event, SkellamShift)
         assert max(change.sum() for change in changes) == event.coordinates
         assert max(change.max() for change in changes) <= 1
+
+
+# ---- the masked way out ------------------------------------------------------------------------------
+
+MASKED = ht.Masked(dropouts=0.0, corrupt=0.0)
+THREE = Roster(("a", "b", "c"))
+
+
+def masked_request(**changes: Any) -> Request:
+    return request(**{"seal": MASKED, "roster": THREE.digest(), **changes})
+
+
+def masked_run(tmp_path: Path, tamper: Any = None) -> tuple[Any, dict[str, Party], list[tuple[str, str, bytes]]]:
+    """Three clients through `respond`, everything the server sends or gets recorded."""
+    parties = {name: party(tmp_path, name=name) for name in THREE.ids}
+    view: list[tuple[str, str, bytes]] = []
+
+    def exchange(trip: str, out: Any) -> dict[str, bytes]:
+        replies = {}
+        for name, message in out.items():
+            view.append((trip, name, message))
+            replies[name] = respond(tamper(trip, name, message) if tamper else message, parties[name], THREE)
+        return replies
+
+    session = MASKED.session(RUN, THREE)
+    outcome = session.sum(masked_request().to_bytes(), 5, 32, exchange, True)
+    return outcome, parties, view
+
+
+def test_a_masked_run_is_charged_once_and_its_messages_are_answered_once(tmp_path: Path) -> None:
+    (total, missing), parties, view = masked_run(tmp_path)
+    assert not missing
+    assert np.abs(total - [3, 3, 0, 0, 0]).max() < 60
+    for inside in parties.values():
+        assert inside.ledger is not None
+        assert len(inside.ledger.entries()) == 1
+    for _, name, message in view:  # the same bytes again, also after a restart that lost the session
+        assert respond(message, parties[name], THREE) == respond(message, party(tmp_path, name=name), THREE)
+
+
+def test_lost_state_means_refusal(tmp_path: Path) -> None:
+    def forgetful(trip: str, name: str, message: bytes) -> bytes:
+        if (trip, name) == ("input", "b"):
+            lost.append(respond(message, party(tmp_path, name="b"), THREE))
+        return message
+
+    lost: list[bytes] = []
+    masked_run(tmp_path, forgetful)
+    assert refusal(lost[0]) == "this client has no part in that run, or its state is lost"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"noise": Noise(NOISE.scale * 0.9)}, "not what the run's plan announced"),
+        ({"roster": Roster(tuple("abcdefghij")).digest()}, "roster is not the one"),
+        ({"seal": Clear()}, "not of this run and seal"),
+        ({"run": "1" * 32}, "not of this run and seal"),
+    ],
+)
+@pytest.mark.parametrize("trip", ["keys", "input"])
+def test_a_request_is_checked_in_every_trip_that_carries_it(
+    tmp_path: Path, changes: dict[str, Any], message: str, trip: str
+) -> None:
+    """Swapping the request after the keys were made does not get past the checks."""
+    other = masked_request(**changes).to_bytes()
+
+    def swap(t: str, name: str, content: bytes) -> bytes:
+        if t != trip or name != "b":
+            return content
+        header, parts = unpack(content)
+        return pack(header, *parts[:-1], other)
+
+    with pytest.raises(ht.AbortedError, match=message):
+        masked_run(tmp_path, swap)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hushtune.bench.plot import log_log
 from hushtune.identity import Identity
 from hushtune.progress import Progress
 from hushtune.randomness import SystemRandomness
@@ -65,3 +68,13 @@ def _row(count: int, neighbours: int | None, length: int, progress: Progress) ->
         "trips": session.server.trips,
         "exact": bool((total == vectors.sum(0)).all() and not missing),
     }
+
+
+def draw(found: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """CPU seconds against clients, beside a line that grows like n log n from the first point."""
+    points = [(row["clients"], row["cpu_seconds"]) for row in found]
+    (n, seconds), last = points[0], points[-1][0]
+    steps = [n, *(count for count, _ in points[1:])] if last > n else [n, 10 * n]
+    guide = [(count, seconds * count * math.log(count) / (n * math.log(n))) for count in steps]
+    title = "A masked sum of 100 integers: CPU seconds of all clients and the server"
+    log_log(path, title, "clients", "CPU seconds", {"measured": points, "n log n": guide})

@@ -179,6 +179,7 @@ def bench_secure_sum(
     clients: Annotated[str, typer.Option(help="Numbers of clients, e.g. 10,100,1000.")] = "10,100",
     neighbours: Annotated[int | None, typer.Option(help="INSECURE: fewer neighbours, to compare costs.")] = None,
     length: Annotated[int, typer.Option(help="Length of the vectors.")] = 100,
+    plot: Annotated[Path | None, typer.Option(help="Write a plot to this SVG file.")] = None,
     json: Json = False,
 ) -> None:
     """CPU seconds of a masked sum, all clients and the server together."""
@@ -191,4 +192,6 @@ def bench_secure_sum(
         counts = [int(count) for count in clients.split(",")]
     except ValueError:
         raise SettingError(f"clients must be integers such as 10,100, but got {clients!r}") from None
-    show.rows(secure_sum.rows(counts, neighbours, length, Progress(quiet=json)), as_json=json)
+    rows = show.rows(secure_sum.rows(counts, neighbours, length, Progress(quiet=json)), as_json=json)
+    if plot is not None:
+        secure_sum.draw(rows, plot)

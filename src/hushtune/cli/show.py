@@ -122,10 +122,13 @@ def ledgers(found: Sequence[Ledger], home: Path, as_json: bool) -> None:
             print(f"  {charge['made']}  {charge['run'][:8]}  {state:8}  {charge['what']}{exact}")
 
 
-def rows(found: Iterable[dict[str, Any]], as_json: bool) -> None:
-    """The rows of a benchmark, as they come, or one object with all of them."""
-    if as_json:
-        print(json.dumps({"machine": machine(), "rows": list(found)}))
-        return
+def rows(found: Iterable[dict[str, Any]], as_json: bool) -> list[dict[str, Any]]:
+    """The rows of a benchmark, as they come, or one object with all of them. Gives them back."""
+    kept = []
     for row in found:
-        print("  ".join(f"{name}={value}" for name, value in row.items()), flush=True)
+        kept.append(row)
+        if not as_json:
+            print("  ".join(f"{name}={value}" for name, value in row.items()), flush=True)
+    if as_json:
+        print(json.dumps({"machine": machine(), "rows": kept}))
+    return kept

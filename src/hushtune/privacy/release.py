@@ -139,6 +139,8 @@ def _masked(header: dict[str, Any], parts: list[bytes], message: bytes, party: P
     """Seal 'masked': four trips, of which one carries the input and two carry the request."""
     run, trip = str(header.get("run")), str(header.get("trip"))
     step, digest = f"{header.get('round')} {trip}", hashlib.sha256(message).digest()
+    if (earlier := _earlier(party, run, step, digest)) is not None:
+        return earlier
     if trip not in ("keys", "input"):
         if run not in party.sessions:
             raise RefusedError("this client has no part in that run, or its state is lost")
@@ -174,13 +176,20 @@ def _no_input(request: bytes) -> tuple[IntArray, int]:
 
 def _keep(party: Party, charge: Charge | None, run: str, step: str, digest: bytes, make: Callable[[], bytes]) -> bytes:
     """The reply, on record before it leaves; the same request gets the same bytes, in whatever process."""
+    if (earlier := _earlier(party, run, step, digest)) is not None:
+        return earlier
     if party.ledger is None:
         return make()
     if not party.ledger.exists:
         party.ledger.ensure(None)
-    if (earlier := party.ledger.answered(run, step, digest)) is not None:
-        return earlier
     return party.ledger.commit(charge, run, step, digest, make())
+
+
+def _earlier(party: Party, run: str, step: str, digest: bytes) -> bytes | None:
+    """What this very message was answered with, in whatever process; another message for the same step is refused."""
+    if party.ledger is None or not party.ledger.exists:
+        return None
+    return party.ledger.answered(run, step, digest)
 
 
 def _share_variance(request: Request, roster: Roster) -> Fraction:
@@ -202,12 +211,9 @@ def _once(
     _check(request, party, roster)
     honest = request.seal.honest(len(roster))
     charge = charge_of(request.run, request.query.name, request.plan, request.privacy)
-    if party.ledger is not None:
+    if party.ledger is not None and _earlier(party, request.run, step, digest) is None:
         party.ledger.ensure(request.privacy)
-        if (earlier := party.ledger.answered(request.run, step, digest)) is None:
-            party.ledger.check(charge)  # before the data is touched; `commit` decides
-        else:
-            return earlier
+        party.ledger.check(charge)  # before the data is touched; `commit` decides
 
     def noisy() -> IntArray:
         vector = contribution(request.query, party, private=request.privacy is not None)
