@@ -32,7 +32,7 @@ from hushtune.query import Bound, Query, in_blocks
 from hushtune.result import LedgerNote, Opened, Result
 from hushtune.roster import Id
 from hushtune.runfolder import RunFolder
-from hushtune.seals.base import Seal, sum_bits
+from hushtune.seals.base import Seal, Session, sum_bits
 from hushtune.space import Candidates, Config
 
 
@@ -133,7 +133,7 @@ class Run:
         self._ledger_is_new = False
 
         self._honest = seal.honest(len(federation.roster))
-        self._session = seal.session(folder.run, federation.roster)
+        self._session: Session | None = None
 
     @property
     def share_variance(self) -> Fraction:
@@ -169,7 +169,8 @@ class Run:
         return {name: np.array(values, dtype=np.int64) for name, values in opened.blocks.items()}
 
     def _exchange(self, name: str, out: Mapping[Id, bytes]) -> Mapping[Id, bytes | Dropped]:
-        return self._federation.exchange(name, out, self._progress)
+        label = f"secure sum: {name}" if self._seal.name == "masked" else name
+        return self._federation.exchange(label, out, self._progress)
 
     def _open(self, query: Query, step: int) -> tuple[Opened, dict[Id, str]]:
         roster = self._federation.roster
@@ -178,6 +179,8 @@ class Run:
         message = request.to_bytes()
         bits = sum_bits(len(roster), query.bound, self.share_variance)
         last = step == len(self._bounds) - 1
+        if self._session is None:
+            self._session = self._seal.session(self.id, roster, request.terms())
         total, dropped = self._session.sum(message, query.bound.length, bits, self._exchange, last)
         answered, needed = len(roster) - len(dropped), self._seal.needed(len(roster))
         if answered < needed:

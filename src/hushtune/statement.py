@@ -81,8 +81,9 @@ def _trust(result: Result) -> list[str]:
 
 def _masked(result: Result) -> list[str]:
     lines = [
-        "Seal 'masked': no single contribution is visible to the server, nor to the server together with up to "
-        f"{floor_share(result.seal['corrupt'], result.asked)} of the {result.asked} clients (failure bound 2^-40)."
+        "Seal 'masked': no single contribution is visible to a server that follows the protocol, nor to the server "
+        f"together with up to {floor_share(result.seal['corrupt'], result.asked)} of the {result.asked} clients "
+        "(failure bound 2^-40). A server that lies about who dropped out is not covered."
     ]
     if result.seal["neighbours"] is not None:
         lines.append(f"INSECURE CHOICE, neighbours={result.seal['neighbours']}: the failure bound is not met.")

@@ -8,31 +8,32 @@ PRIVACY = ht.Privacy(1.0)
 
 
 def test_the_default_accepts() -> None:
-    ht.Policy().check("top-votes", "clear", 0.1, 1, None)
-    ht.Policy().check("top-votes", "clear", 0.1, 1, PRIVACY)
+    ht.Policy().check("top-votes", "clear", 0.1, False, 1, None)
+    ht.Policy().check("top-votes", "clear", 0.1, False, 1, PRIVACY)
 
 
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        (ht.Policy(opt_out=True), "opted out"),
-        (ht.Policy(seals=("masked",)), "seal must be one of"),
-        (ht.Policy(queries=("other",)), "query must be one of"),
-        (ht.Policy(smallest_cohort=11), "at least 11 clients"),
-        (ht.Policy(epsilon=0.5), "got epsilon=1"),
-        (ht.Policy(delta=1e-6), "`delta <= 1e-06` must hold"),
-        (ht.Policy(neighbours=("zero-out",)), "neighbours must be one of"),
-        (ht.Policy(corrupt=0.2), "`corrupt >= 0.2` must hold"),
+        (ht.Policy(opt_out=True, insecure=True), "opted out"),
+        (ht.Policy(), "insecure=True"),
+        (ht.Policy(seals=("masked",), insecure=True), "seal must be one of"),
+        (ht.Policy(queries=("other",), insecure=True), "query must be one of"),
+        (ht.Policy(smallest_cohort=11, insecure=True), "at least 11 clients"),
+        (ht.Policy(epsilon=0.5, insecure=True), "got epsilon=1"),
+        (ht.Policy(delta=1e-6, insecure=True), "`delta <= 1e-06` must hold"),
+        (ht.Policy(neighbours=("zero-out",), insecure=True), "neighbours must be one of"),
+        (ht.Policy(corrupt=0.2, insecure=True), "`corrupt >= 0.2` must hold"),
     ],
 )
 def test_each_rule_refuses(policy: ht.Policy, message: str) -> None:
     with pytest.raises(ht.RefusedError, match=message):
-        policy.check("top-votes", "clear", 0.1, 10, PRIVACY)
+        policy.check("top-votes", "clear", 0.1, True, 10, PRIVACY)
 
 
 def test_a_limit_on_epsilon_refuses_runs_without_one() -> None:
     with pytest.raises(ht.RefusedError, match="no epsilon at all"):
-        ht.Policy(epsilon=5.0).check("top-votes", "clear", 0.1, 10, None)
+        ht.Policy(epsilon=5.0).check("top-votes", "clear", 0.1, False, 10, None)
 
 
 def test_bad_policies() -> None:

@@ -331,7 +331,7 @@ def test_every_pair_of_ballots_is_within_the_event() -> None:
 
 # ---- the masked way out ------------------------------------------------------------------------------
 
-MASKED = ht.Masked(dropouts=0.0, corrupt=0.0)
+MASKED = ht.Masked()
 THREE = Roster(("a", "b", "c"))
 
 
@@ -351,7 +351,7 @@ def masked_run(tmp_path: Path, tamper: Any = None) -> tuple[Any, dict[str, Party
             replies[name] = respond(tamper(trip, name, message) if tamper else message, parties[name], THREE)
         return replies
 
-    session = MASKED.session(RUN, THREE)
+    session = MASKED.session(RUN, THREE, masked_request().terms())
     outcome = session.sum(masked_request().to_bytes(), 5, 32, exchange, True)
     return outcome, parties, view
 
@@ -400,5 +400,51 @@ def test_a_request_is_checked_in_every_trip_that_carries_it(
         header, parts = unpack(content)
         return pack(header, *parts[:-1], other)
 
-    with pytest.raises(ht.AbortedError, match=message):
+    with pytest.raises(ht.AbortedError, match=f"{message}|is not what the run began with"):
+        masked_run(tmp_path, swap)
+
+
+def masked_opening(parties: dict[str, Party], first_round: int, asked: Request) -> Any:
+    """A server that starts at a round of its choice; what it opened, or why not."""
+    session = MASKED.session(RUN, THREE, asked.terms())
+    session.server._last = first_round - 1
+    try:
+        return session.sum(
+            asked.to_bytes(), 5, 32, lambda trip, out: {n: respond(m, parties[n], THREE) for n, m in out.items()}, True
+        )
+    except ht.AbortedError as error:
+        return str(error)
+
+
+def test_a_step_is_opened_once_whatever_round_seal_or_process_asks(tmp_path: Path) -> None:
+    """The server chooses rounds; the plan's step is what counts."""
+    parties = {name: party(tmp_path, name=name) for name in THREE.ids}
+    assert isinstance(masked_opening(parties, 0, masked_request()), tuple)
+    assert "answered already, for another request" in masked_opening(parties, 5, masked_request())
+    restarted = {name: party(tmp_path, name=name) for name in THREE.ids}
+    assert "answered already, for another request" in masked_opening(restarted, 9, masked_request())
+    clear = respond(masked_request(seal=Clear()).to_bytes(), parties["a"], THREE)
+    assert "answered already, for another request" in refusal(clear)
+
+
+def test_a_seal_with_too_few_neighbours_is_refused_unless_the_policy_allows_it(tmp_path: Path) -> None:
+    few = masked_request(seal=ht.Masked(neighbours=1))
+    message = pack({"kind": "masked", "run": RUN, "trip": "keys", "round": 0}, few.to_bytes())
+    assert "insecure=True" in refusal(respond(message, party(tmp_path), THREE))
+    none_corrupt = masked_request(seal=ht.Masked(corrupt=0.0))
+    message = pack({"kind": "masked", "run": RUN, "trip": "keys", "round": 0}, none_corrupt.to_bytes())
+    assert "`corrupt >= 0.1` must hold" in refusal(respond(message, party(tmp_path), THREE))
+
+
+def test_the_terms_of_a_run_cannot_change_between_trips(tmp_path: Path) -> None:
+    """Keys agreed for one share of dropouts, the input asked for with another: the noise share would be too small."""
+    other = masked_request(seal=ht.Masked(dropouts=0.0)).to_bytes()
+
+    def swap(trip: str, name: str, content: bytes) -> bytes:
+        if trip != "input" or name != "b":
+            return content
+        header, parts = unpack(content)
+        return pack(header, parts[0], other)
+
+    with pytest.raises(ht.AbortedError, match="is not what the run began with"):
         masked_run(tmp_path, swap)

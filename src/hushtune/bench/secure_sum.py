@@ -36,7 +36,7 @@ def _row(count: int, neighbours: int | None, length: int, progress: Progress) ->
     vectors = np.random.default_rng(0).integers(0, 2, (count, length))
     wire = {"bytes": 0}
     start = time.process_time()
-    session, setting = seal.session(_RUN, roster), seal.setting(_RUN, roster)
+    session, setting = seal.session(_RUN, roster, "bench"), seal.setting(_RUN, roster, "bench")
     ends = {
         name: MaskedClient(setting, number, SystemRandomness(), identities[number])
         for number, name in enumerate(roster.ids)

@@ -19,7 +19,9 @@ class Policy:
         epsilon: the largest epsilon of one run; with it, a run without epsilon is refused. None: no such rule.
         delta: the largest delta of one run.
         neighbours: accepted relations. None: all.
-        corrupt: the least share of corrupt clients that the noise must allow for.
+        corrupt: the least share of corrupt clients that the seal and its noise must allow for.
+        insecure: whether a seal that calls itself insecure (fewer neighbours than its failure bound asks for) is
+            accepted.
         seals: accepted seals by name, e.g. ("masked",). None: all.
         queries: accepted queries by name, e.g. ("top-votes",). None: all.
         smallest_cohort: the fewest clients that must be in the roster.
@@ -29,7 +31,8 @@ class Policy:
     epsilon: float | None = None
     delta: float = 1e-3
     neighbours: tuple[Neighbours, ...] | None = None
-    corrupt: float = 0.0
+    corrupt: float = 0.1
+    insecure: bool = False
     seals: tuple[str, ...] | None = None
     queries: tuple[str, ...] | None = None
     smallest_cohort: int = 1
@@ -42,15 +45,22 @@ class Policy:
         number("corrupt", self.corrupt, 0, 1, "[)")
         integer("smallest_cohort", self.smallest_cohort, 1)
         kind("opt_out", self.opt_out, bool, optional=False)
+        kind("insecure", self.insecure, bool, optional=False)
         for name in ("seals", "queries", "neighbours"):
             kind(name, getattr(self, name), tuple)
 
-    def check(self, query: str, seal: str, corrupt: float, clients: int, privacy: Privacy | None) -> None:
+    def check(
+        self, query: str, seal: str, corrupt: float, insecure: bool, clients: int, privacy: Privacy | None
+    ) -> None:
         """Raises RefusedError, naming the rule, if this client does not take part."""
         if self.opt_out:
             raise RefusedError("policy: this client has opted out")
         if self.seals is not None and seal not in self.seals:
             raise RefusedError(f"policy: seal must be one of {list(self.seals)}, but got '{seal}'")
+        if corrupt < self.corrupt:
+            raise RefusedError(f"policy: `corrupt >= {self.corrupt:g}` must hold, but got corrupt={corrupt:g}")
+        if insecure and not self.insecure:
+            raise RefusedError("policy: a seal with fewer neighbours than is safe must be accepted with insecure=True")
         if self.queries is not None and query not in self.queries:
             raise RefusedError(f"policy: query must be one of {list(self.queries)}, but got '{query}'")
         if clients < self.smallest_cohort:
@@ -66,5 +76,3 @@ class Policy:
             raise RefusedError(
                 f"policy: neighbours must be one of {list(self.neighbours)}, but got '{privacy.neighbours}'"
             )
-        if corrupt < self.corrupt:
-            raise RefusedError(f"policy: `corrupt >= {self.corrupt:g}` must hold, but got corrupt={corrupt:g}")

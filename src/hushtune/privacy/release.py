@@ -6,6 +6,7 @@ Nothing else in hushtune sends anything computed from a client's data. `respond`
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -67,6 +68,13 @@ class Request:
                 "plan": [event_to_json(event) for event in self.plan],
             }
         )
+
+    def terms(self) -> str:
+        """One text for what stays the same in all requests of a run: seal, privacy, noise and plan."""
+        privacy = self.privacy.to_json() if self.privacy is not None else None
+        plan = [event_to_json(event) for event in self.plan]
+        content = json.dumps([self.seal.to_json(), privacy, self.noise.scale, plan], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()
 
     @classmethod
     @lru_cache(maxsize=4)  # in one process, all clients get the same bytes
@@ -132,7 +140,7 @@ def _clear(message: bytes, party: Party, roster: Roster) -> bytes:
     if request.seal.name != "clear":
         raise RefusedError(f"a request under seal '{request.seal.name}' must come through that seal")
     digest = hashlib.sha256(message).digest()
-    return _once(request, str(request.step), digest, party, roster, lambda vector: protect(vector()))
+    return _once(request, digest, party, roster, lambda vector: protect(vector()))
 
 
 def _masked(header: dict[str, Any], parts: list[bytes], message: bytes, party: Party, roster: Roster) -> bytes:
@@ -150,19 +158,23 @@ def _masked(header: dict[str, Any], parts: list[bytes], message: bytes, party: P
     request = Request.from_bytes(parts[-1])
     if request.run != run or not isinstance(request.seal, Masked):
         raise RefusedError("the request is not of this run and seal")
+    if trip == "input" and (earlier := _earlier(party, run, _step(request), digest)) is not None:
+        return earlier
     if trip == "keys":
         _check(request, party, roster)
         if run not in party.sessions:
+            setting = request.seal.setting(run, roster, request.terms())
             number = roster.ids.index(party.id)
-            setting = request.seal.setting(run, roster)
             party.sessions[run] = MaskedClient(setting, number, party.randomness, party.client.identity)
-        return _keep(party, None, run, step, digest, lambda: party.sessions[run].step(message, _no_input))
-    if run not in party.sessions:
+    elif run not in party.sessions:
         raise RefusedError("this client has no part in that run, or its state is lost")
+    if party.sessions[run].terms != request.terms():
+        raise RefusedError("the request's seal, privacy, noise or plan is not what the run began with")
+    if trip == "keys":
+        return _keep(party, None, run, step, digest, lambda: party.sessions[run].step(message, _no_input))
     bits = sum_bits(len(roster), request.query.bound, _share_variance(request, roster))
     return _once(
         request,
-        step,
         digest,
         party,
         roster,
@@ -192,24 +204,30 @@ def _earlier(party: Party, run: str, step: str, digest: bytes) -> bytes | None:
     return party.ledger.answered(run, step, digest)
 
 
+def _step(request: Request) -> str:
+    """Under which name a client's one answer to a step of the plan is kept, whatever the seal."""
+    return f"step {request.step}"
+
+
 def _share_variance(request: Request, roster: Roster) -> Fraction:
     return request.noise.share_variance(request.seal.honest(len(roster)))
 
 
 def _once(
     request: Request,
-    step: str,
     digest: bytes,
     party: Party,
     roster: Roster,
     seal: Callable[[Callable[[], IntArray]], bytes],
 ) -> bytes:
-    """One contribution, at most once for each (run, step), charged to the client's own ledger before it leaves.
+    """One contribution, at most once for each step of a run's plan, charged to the client's ledger before it leaves.
 
-    `seal` is given a function that computes the noisy vector; it calls it at most once.
+    The step counts, not the seal's round, which the server chooses: a second round for the same step would be a second
+    noisy opening of the same input. `seal` is given a function that computes the noisy vector; it calls it at most
+    once.
     """
     _check(request, party, roster)
-    honest = request.seal.honest(len(roster))
+    honest, step = request.seal.honest(len(roster)), _step(request)
     charge = charge_of(request.run, request.query.name, request.plan, request.privacy)
     if party.ledger is not None and _earlier(party, request.run, step, digest) is None:
         party.ledger.ensure(request.privacy)
@@ -243,7 +261,9 @@ def _check(request: Request, party: Party, roster: Roster) -> None:
     """Whether the client takes part at all. Looks at the request and at public facts, never at data."""
     if request.roster != roster.digest() or party.id not in roster.ids:
         raise RefusedError("the request's roster is not the one this client was given")
-    party.policy.check(request.query.name, request.seal.name, request.seal.corrupt, len(roster), request.privacy)
+    seal = request.seal
+    insecure = isinstance(seal, Masked) and seal.neighbours is not None
+    party.policy.check(request.query.name, seal.name, seal.corrupt, insecure, len(roster), request.privacy)
     if request.privacy is None:
         if request.plan or request.noise.scale != 0:
             raise RefusedError("a request without epsilon must have no noise and no plan")

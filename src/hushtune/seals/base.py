@@ -61,8 +61,8 @@ class Seal:
         """Refuses numbers that cannot be met with so many clients."""
         self.honest(clients)
 
-    def session(self, run: str, roster: Roster) -> Session:
-        """The server's end, for all sums of one run."""
+    def session(self, run: str, roster: Roster, terms: str) -> Session:
+        """The server's end, for all sums of one run; `terms` as in `Request.terms`."""
         raise SettingError(f"seal '{self.name}' has no server's end")
 
 

@@ -23,7 +23,7 @@ class Clear(Seal):
 
     name: ClassVar[str] = "clear"
 
-    def session(self, run: str, roster: Roster) -> ClearSession:
+    def session(self, run: str, roster: Roster, terms: str) -> ClearSession:
         """The server's end."""
         return ClearSession(roster)
 

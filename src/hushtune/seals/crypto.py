@@ -42,6 +42,15 @@ def exchange(key: X25519PrivateKey, public: bytes) -> bytes:
         raise WireError("a public key is not a point worth agreeing on") from None
 
 
+def agreeable(*publics: bytes) -> bool:
+    """Whether an exchange with these public keys works for everybody (a point of small order does not)."""
+    probe = private_key(digest(b"any key will do"))
+    try:
+        return all(exchange(probe, public) for public in publics)
+    except WireError:
+        return False
+
+
 def derive(shared: bytes, purpose: bytes) -> bytes:
     """A 256-bit key from an exchange, bound to its purpose by HKDF."""
     return HKDF(SHA256(), 32, salt=None, info=purpose).derive(shared)

@@ -8,7 +8,7 @@ conditions, each of which may fail with probability 2^-40 over ALL clients toget
   kinds of shares of a client;
 - correctness: degree - dropped neighbours >= threshold, so that dropouts do not stall the round;
 - connection: without the corrupt and the dropped, the graph of honest clients stays in one piece, so that only the sum
-  over all of them can be unmasked.
+  over all of them can be unmasked. This covers a server that follows the protocol: see docs/threat-model.md.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ def shape(clients: int, dropped: int, corrupt: int) -> Shape:
 
 
 def _threshold(clients: int, degree: int, dropped: int, corrupt: int) -> int | None:
-    """The smallest safe threshold for this degree; None if there is none."""
+    """The largest threshold for this degree that dropouts allow; None if it is not safe."""
     bad = _at_most(clients - 1, corrupt, degree, FAILURE / clients)
     gone = _at_most(clients - 1, dropped, degree, FAILURE / clients)
-    threshold = (degree + bad) // 2 + 1
-    if threshold > degree - gone or not _connected(clients, degree, dropped + corrupt):
+    threshold = degree - gone  # the largest that dropouts allow: the more holders must agree, the better
+    if 2 * threshold <= degree + bad or not _connected(clients, degree, dropped + corrupt):
         return None
     return threshold
 

@@ -43,13 +43,13 @@ class Masked(Seal):
         self.honest(clients)
         self.shape(clients)
 
-    def setting(self, run: str, roster: Roster) -> Setting:
-        """What both ends agree on."""
-        return Setting(run, roster, self.shape(len(roster)))
+    def setting(self, run: str, roster: Roster, terms: str) -> Setting:
+        """What both ends agree on; `terms` stands for the run's seal, privacy, noise and plan."""
+        return Setting(run, roster, self.shape(len(roster)), terms)
 
-    def session(self, run: str, roster: Roster) -> MaskedSession:
+    def session(self, run: str, roster: Roster, terms: str) -> MaskedSession:
         """The server's end, for all sums of one run."""
-        return MaskedSession(MaskedServer(self.setting(run, roster), self.needed(len(roster))))
+        return MaskedSession(MaskedServer(self.setting(run, roster, terms), self.needed(len(roster))))
 
 
 @dataclass

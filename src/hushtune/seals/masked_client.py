@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -35,7 +36,6 @@ from hushtune.wire import pack, unpack
 
 ADVERT_BYTES = 96  # two public keys, and a commitment to the self-mask seed
 SIGNATURE_BYTES = 64
-_QUERY_BYTES = 32
 _SHARES_BYTES = 2 * shamir.SHARE_BYTES
 
 
@@ -46,15 +46,16 @@ class Setting:
     run: str
     roster: Roster
     shape: Shape
+    terms: str = ""  # the run's seal, privacy, noise and plan
 
     @cached_property
     def _prefix(self) -> str:
         form = self.shape
-        content = [self.run, self.roster.digest(), form.clients, form.degree, form.threshold]
+        content = [self.run, self.roster.digest(), form.clients, form.degree, form.threshold, self.terms]
         return f"hushtune masked 1 {hashlib.sha256(json.dumps(content).encode()).hexdigest()}"
 
     def purpose(self, role: str, round_: int, *extra: object) -> bytes:
-        """One text per use of a key: run, roster, n, degree, threshold, role, round and what else it is for."""
+        """One text per use of a key: run, roster, n, degree, threshold, terms, role, round and what else it is for."""
         return " ".join([self._prefix, role, str(round_), *map(str, extra)]).encode()
 
     def neighbours(self, client: int) -> list[int]:
@@ -93,12 +94,13 @@ def advert_text(setting: Setting, round_: int, client: int, query: str, advert: 
     return setting.purpose("advert", round_, client, query) + advert
 
 
-def signed_by(setting: Setting, round_: int, client: int, signed: bytes, query: bytes) -> bool:
-    """Whether an advert carries the signature of the client's pinned key."""
+def usable(setting: Setting, round_: int, client: int, query: str, signed: bytes) -> str | None:
+    """Why an advert cannot be used: it is not signed by the client's pinned key. None: it can."""
     advert, signature = signed[:ADVERT_BYTES], signed[ADVERT_BYTES:]
     keys = setting.roster.keys
-    text = advert_text(setting, round_, client, query.hex(), advert)
-    return keys is not None and verified(keys[client], signature, text)
+    if keys is not None and not verified(keys[client], signature, advert_text(setting, round_, client, query, advert)):
+        return "its keys are not signed by its pinned key"
+    return None
 
 
 @dataclass
@@ -109,6 +111,7 @@ class _Round:
     channel: bytes  # X25519 secret that encrypts shares
     mask: bytes  # X25519 secret of the pairwise masks; shared out
     seed: bytes  # of the self mask; shared out
+    query: str  # digest of the request these keys are for, or PREPARED
     adverts: dict[int, bytes] = field(default_factory=dict)  # of neighbours: channel key, mask key
     incoming: dict[int, bytes] = field(default_factory=dict)  # encrypted shares of neighbours who took part
 
@@ -156,6 +159,11 @@ class MaskedClient:
         self._stage = "input"  # the trip answered last
         self._replies: dict[str, tuple[str, bytes]] = {}
 
+    @property
+    def terms(self) -> str:
+        """What the run began with."""
+        return self._setting.terms
+
     def __repr__(self) -> str:
         return f"MaskedClient(client={self._number}, round={self._last})"
 
@@ -201,36 +209,36 @@ class MaskedClient:
 
     # ---- keys and shares -----------------------------------------------------------------------------
 
-    def _fresh(self, index: int) -> _Round:
+    def _fresh(self, index: int, query: str) -> _Round:
         self._last = index
         draw = self._randomness.bytes
-        return _Round(index, channel=draw(32), mask=draw(32), seed=draw(32))
+        return _Round(index, channel=draw(32), mask=draw(32), seed=draw(32), query=query)
 
     def _keys(self, round_: int, request: bytes) -> bytes:
         if round_ <= self._last:
             raise RefusedError(f"round {round_} is over; keys are made once for each round")
-        self._now, self._next, self._stage = self._fresh(round_), None, "keys"
-        return pack(_reply("keys", self._now), self._signed(self._now, hashlib.sha256(request).hexdigest()))
+        self._now, self._next, self._stage = self._fresh(round_, hashlib.sha256(request).hexdigest()), None, "keys"
+        return pack(_reply("keys", self._now), self._signed(self._now))
 
-    def _signed(self, round_: _Round, query: str) -> bytes:
+    def _signed(self, round_: _Round) -> bytes:
         advert = round_.advert()
         if self._identity is None:
             return advert
-        return advert + self._identity.sign(advert_text(self._setting, round_.index, self._number, query, advert))
+        text = advert_text(self._setting, round_.index, self._number, round_.query, advert)
+        return advert + self._identity.sign(text)
 
     def _checked(self, round_: _Round, content: bytes) -> dict[int, bytes]:
         """Neighbours' adverts, their signatures verified if the roster is pinned."""
         roster = self._setting.roster
-        size = ADVERT_BYTES + (SIGNATURE_BYTES + _QUERY_BYTES if roster.pinned else 0)
+        size = ADVERT_BYTES + (SIGNATURE_BYTES if roster.pinned else 0)
         found = to_numbers(content, size)
         if not set(found) <= set(self._setting.neighbours(self._number)):
             raise RefusedError("an advert is of a client that is no neighbour")
         if len(found) < self._setting.shape.threshold:
             raise RefusedError(f"{self._setting.shape.threshold} neighbours must have keys, but got {len(found)}")
-        if roster.keys is not None:
-            for number, piece in found.items():
-                if not signed_by(self._setting, round_.index, number, piece[:-_QUERY_BYTES], piece[-_QUERY_BYTES:]):
-                    raise RefusedError(f"the advert of '{roster.ids[number]}' is not signed by its pinned key")
+        for number, piece in found.items():
+            if (why := usable(self._setting, round_.index, number, round_.query, piece)) is not None:
+                raise RefusedError(f"the server passed on an advert of '{roster.ids[number]}', but {why}")
         return {number: piece[:ADVERT_BYTES] for number, piece in found.items()}
 
     def _share_out(self, round_: _Round, adverts: dict[int, bytes]) -> bytes:
@@ -258,17 +266,19 @@ class MaskedClient:
             raise RefusedError("a share is from a client whose keys this client never saw")
         if len(incoming) < self._setting.shape.threshold:
             raise RefusedError(f"{self._setting.shape.threshold} neighbours must share, but got {len(incoming)}")
+        query = hashlib.sha256(request).hexdigest()
+        if round_.query not in (query, PREPARED):
+            raise RefusedError("the keys of this round were made for another request")
         round_.incoming = incoming
         vector, bits = answer(request)
         total = vector.astype(f"<u{bits // 8}") + crypto.mask(round_.seed, len(vector), bits)
-        query = hashlib.sha256(request).hexdigest()
         for other in incoming:
             public = round_.adverts[other][32:64]
             pair = pair_mask(self._setting, round_.index, round_.mask_key, public, self._number, other, query)
             shift = crypto.mask(pair, len(vector), bits)
             total = total + shift if self._number < other else total - shift
-        self._next = None if last else self._fresh(round_.index + 1)
-        advert = self._signed(self._next, PREPARED) if self._next is not None else b""
+        self._next = None if last else self._fresh(round_.index + 1, PREPARED)
+        advert = self._signed(self._next) if self._next is not None else b""
         return pack(_reply("input", round_), total.tobytes(), advert)
 
     def _unmask(self, round_: _Round, alive_list: bytes, dropped_list: bytes, next_adverts: bytes) -> bytes:
@@ -293,7 +303,8 @@ class MaskedClient:
             )
         prepared = b""
         if next_adverts and self._next is not None:
-            prepared = self._share_out(self._next, self._checked(self._next, next_adverts))
+            with suppress(WireError, RefusedError):  # what is wrong with the next round must not spoil this one
+                prepared = self._share_out(self._next, self._checked(self._next, next_adverts))
         size = shamir.SHARE_BYTES
         self._now = None  # its secrets are of no use any more
         return pack(_reply("unmask", round_), by_number(seeds, size), by_number(masks, size), prepared)
@@ -334,6 +345,7 @@ def _round_to_json(round_: _Round | None) -> Any:
     if round_ is None:
         return None
     secrets = {name: getattr(round_, name).hex() for name in ("channel", "mask", "seed")}
+    secrets["query"] = round_.query
     tables = {n: {str(k): v.hex() for k, v in getattr(round_, n).items()} for n in ("adverts", "incoming")}
     return {"index": round_.index, **secrets, **tables}
 
@@ -343,4 +355,4 @@ def _round_from_json(raw: Any) -> _Round | None:
         return None
     channel, mask, seed = (bytes.fromhex(raw[name]) for name in ("channel", "mask", "seed"))
     adverts, incoming = ({int(k): bytes.fromhex(v) for k, v in raw[n].items()} for n in ("adverts", "incoming"))
-    return _Round(raw["index"], channel, mask, seed, adverts, incoming)
+    return _Round(raw["index"], channel, mask, seed, raw["query"], adverts, incoming)

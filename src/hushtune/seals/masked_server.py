@@ -22,8 +22,8 @@ from hushtune.seals.masked_client import (
     by_number,
     pair_mask,
     point,
-    signed_by,
     to_numbers,
+    usable,
 )
 from hushtune.wire import pack, unpack
 
@@ -128,20 +128,13 @@ class MaskedServer:
         round_ = _Prepared(self._last)
         everyone = range(self._setting.shape.clients)
         keys = self._trip("keys", round_.index, dict.fromkeys(everyone, (request,)), exchange, lost)
-        round_.adverts = self._adverts(round_.index, keys, 0, crypto.digest(request), lost)
+        round_.adverts = self._adverts(round_.index, keys, 0, crypto.digest(request).hex(), lost)
         self._enough(round_.adverts, lost, "sent keys")
-        out = {n: (self._near(n, self._with_query(round_.adverts, request)),) for n in round_.adverts}
+        out = {n: (self._near(n, round_.adverts),) for n in round_.adverts}
         shares = self._trip("shares", round_.index, out, exchange, lost)
         round_.boxes = self._boxes(round_, shares, 0, lost)
         self._enough(round_.boxes, lost, "shared its secrets")
         return round_
-
-    def _with_query(self, adverts: Mapping[int, bytes], request: bytes | None) -> dict[int, bytes]:
-        """Adverts with what their signatures cover; unsigned ones as they are."""
-        if not self._setting.roster.pinned:
-            return dict(adverts)
-        query = bytes.fromhex(PREPARED) if request is None else crypto.digest(request)
-        return {n: advert + query for n, advert in adverts.items()}
 
     def _near(self, number: int, pieces: Mapping[int, bytes]) -> bytes:
         """The pieces of a client's neighbours."""
@@ -149,16 +142,17 @@ class MaskedServer:
         return by_number(chosen, len(next(iter(chosen.values()), b"")))
 
     def _adverts(
-        self, round_: int, replies: Mapping[int, list[bytes]], at: int, query: bytes, lost: dict[int, str]
+        self, round_: int, replies: Mapping[int, list[bytes]], at: int, query: str, lost: dict[int, str]
     ) -> dict[int, bytes]:
-        pinned = self._setting.roster.pinned
-        size = ADVERT_BYTES + (SIGNATURE_BYTES if pinned else 0)
+        size = ADVERT_BYTES + (SIGNATURE_BYTES if self._setting.roster.pinned else 0)
         found = {}
         for number, parts in replies.items():
             if len(parts) <= at or len(parts[at]) != size:
                 lost[number] = "its keys have the wrong size"
-            elif pinned and not signed_by(self._setting, round_, number, parts[at], query):
-                lost[number] = "its keys are not signed by its pinned key"
+            elif (why := usable(self._setting, round_, number, query, parts[at])) is not None:
+                lost[number] = why
+            elif not crypto.agreeable(parts[at][:32], parts[at][32:64]):
+                lost[number] = "its keys are of no use"
             else:
                 found[number] = parts[at]
         return found
@@ -198,7 +192,7 @@ class MaskedServer:
         self._last = max(self._last, round_.index + 1)
         ahead = _Prepared(round_.index + 1)
         known = {n: replies[n] for n in vectors if replies[n][1]}
-        ahead.adverts = self._adverts(ahead.index, known, 1, bytes.fromhex(PREPARED), {})
+        ahead.adverts = self._adverts(ahead.index, known, 1, PREPARED, {})
         return vectors, ahead
 
     def _addressed(self, round_: _Prepared, holder: int) -> bytes:
@@ -215,12 +209,11 @@ class MaskedServer:
     ) -> tuple[dict[int, dict[int, bytes]], dict[int, dict[int, bytes]]]:
         """Shares of the self-mask seeds of those who sent an input, and of the mask keys of those who did not."""
         out = {}
-        signed = self._with_query(ahead.adverts, None)
         for number in vectors:
             near = [n for n in self._around[number] if number in round_.boxes.get(n, {}) and n in round_.boxes]
             alive = dict.fromkeys((n for n in near if n in vectors), b"")
             dropped = dict.fromkeys((n for n in near if n not in vectors), b"")
-            out[number] = (by_number(alive, 0), by_number(dropped, 0), self._near(number, signed))
+            out[number] = (by_number(alive, 0), by_number(dropped, 0), self._near(number, ahead.adverts))
         late: dict[int, str] = {}  # their inputs count: enough of their neighbours are there to unmask them
         replies = self._trip("unmask", round_.index, out, exchange, late)
         self._enough(replies, late, "helped to unmask")
@@ -251,10 +244,12 @@ class MaskedServer:
     ) -> IntArray:
         """Removes self masks of those who answered, and pairwise masks towards those who did not."""
         liars: set[int] = set()
+        owner = 0
         total = np.zeros(length, dtype=f"<u{bits // 8}")
         try:
             for number, vector in vectors.items():
                 commitment = round_.adverts[number][64:ADVERT_BYTES]
+                owner = number
                 seed = self._rebuilt(seeds.get(number, {}), liars, _committed(commitment))
                 total += vector - crypto.mask(seed, length, bits)
             for gone in set(round_.boxes) - set(vectors):
@@ -262,6 +257,7 @@ class MaskedServer:
                 if not survivors:
                     continue
                 public = round_.adverts[gone][32:64]
+                owner = gone
                 secret = crypto.private_key(self._rebuilt(masks.get(gone, {}), liars, _advertised(public)))
                 for other in survivors:
                     theirs = round_.adverts[other][32:64]
@@ -269,7 +265,8 @@ class MaskedServer:
                     shift = crypto.mask(pair, length, bits)
                     total = total - shift if other < gone else total + shift
         except WireError as error:
-            raise AbortedError(f"the sum could not be unmasked: {error}; nothing was opened") from None
+            name = self._setting.roster.ids[owner]
+            raise AbortedError(f"the mask of '{name}' could not be removed: {error}; nothing was opened") from None
         return total.astype(f"<i{bits // 8}").astype(np.int64)
 
     def _rebuilt(self, shares: Mapping[int, bytes], liars: set[int], fits: Callable[[bytes], bool]) -> bytes:
