@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-_WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM = 640, 380, 70, 40, 20, 55
+_WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM = 660, 380, 90, 40, 40, 55
 _STYLE = """<style>
 text { font: 13px system-ui, sans-serif; fill: #1b2733 } .grid { stroke: #d5dde5 } .axis { stroke: #44566a }
 .a { stroke: #2b5c8a; fill: #2b5c8a } .b { stroke: #b3661a; fill: #b3661a } .line { fill: none; stroke-width: 2 }
@@ -35,7 +35,9 @@ def log_log(path: Path, title: str, x_name: str, y_name: str, series: dict[str, 
         parts.append(f'<line class="grid" x1="{x:.1f}" y1="{y:.1f}" x2="{_WIDTH - _RIGHT}" y2="{y:.1f}"/>')
         parts.append(f'<text x="{x - 8:.1f}" y="{y + 4:.1f}" text-anchor="end">{10.0**decade:,g}</text>')
     parts.append(f'<text x="{_WIDTH / 2}" y="{_HEIGHT - 12}" text-anchor="middle">{escape(x_name)}</text>')
-    parts.append(f'<text x="14" y="{_TOP - 8}">{escape(y_name)}</text>')
+    middle = (_TOP + _HEIGHT - _BOTTOM) / 2
+    turn = f'transform="rotate(-90 20 {middle})"'
+    parts.append(f'<text x="20" y="{middle}" text-anchor="middle" {turn}>{escape(y_name)}</text>')
     for style, (name, found) in zip("ab", series.items(), strict=False):
         placed = [place(x, y) for x, y in found]
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in placed)

@@ -227,7 +227,8 @@ class MaskedServer:
             for table, pieces in ((seeds, first), (masks, second)):
                 for owner, share in pieces.items():
                     table.setdefault(owner, {})[point(holder)] = share
-        ahead.boxes = self._boxes(ahead, {n: p for n, p in replies.items() if len(p) == 3 and p[2]}, 2, {})
+        prepared = {n: p for n, p in replies.items() if n in ahead.adverts and len(p) == 3 and p[2]}
+        ahead.boxes = self._boxes(ahead, prepared, 2, {})
         return seeds, masks
 
     # ---- the sum -------------------------------------------------------------------------------------
