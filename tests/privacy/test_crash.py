@@ -1,4 +1,7 @@
-"""kill -9 at every step of a run: what left a client is always on record, and a rerun never draws again."""
+"""kill -9 at some 40 instants spread evenly over all calls of a run.
+
+What left a client is always on record, and a rerun never draws again.
+"""
 
 from __future__ import annotations
 

@@ -407,7 +407,7 @@ def test_a_request_is_checked_in_every_trip_that_carries_it(
 def masked_opening(parties: dict[str, Party], first_round: int, asked: Request) -> Any:
     """A server that starts at a round of its choice; what it opened, or why not."""
     session = MASKED.session(RUN, THREE, asked.terms())
-    session.server._last = first_round - 1
+    session._last = first_round - 1
     try:
         return session.sum(
             asked.to_bytes(), 5, 32, lambda trip, out: {n: respond(m, parties[n], THREE) for n, m in out.items()}, True

@@ -5,15 +5,15 @@ import pytest
 from scipy.stats import hypergeom
 
 import hushtune as ht
-from hushtune.seals.graph import FAILURE, Shape, neighbours, shape
+from hushtune.seals.graph import FAILURE, Shape, _threshold, neighbours, shape
 
 
 @pytest.mark.parametrize(("clients", "degree"), [(100, 32), (1_000, 128), (10_000, 166)])
 def test_degrees_at_the_default_shares(clients: int, degree: int) -> None:
     form = shape(clients, clients // 10, clients // 10)
     assert form.degree == degree
-    with_less = shape.__wrapped__
-    assert with_less(clients, clients // 10, clients // 10) == form
+    assert _threshold(clients, degree, clients // 10, clients // 10) == form.threshold
+    assert _threshold(clients, degree - 2, clients // 10, clients // 10) is None  # no smaller degree is safe
 
 
 @pytest.mark.parametrize(

@@ -234,13 +234,13 @@ def test_unmasking_below_the_threshold_is_refused() -> None:
         federation.clients[0].step(few, no_input)
 
 
-@pytest.mark.parametrize("clients", [5, 8, 12, 100, 1000])
+@pytest.mark.parametrize("clients", [5, 8, 12, 30, 100])
 def test_split_stories_never_yield_both_secrets_of_one_client(clients: int) -> None:
     """A server tells some honest neighbours that the victim dropped, and the rest that it answered; its corrupt clients
     give it both shares. It never reaches the threshold for both kinds."""
     corrupt = clients // 10
     form = shape(clients, clients // 10, corrupt)
-    near = min(corrupt, form.degree) if form.degree < 60 else 2 * form.threshold - form.degree - 1
+    near = min(corrupt, form.degree)  # all of them near the victim: for more clients test_graph.py has the odds
     honest = form.degree - near
     for told_dropped in range(honest + 1):
         seeds, masks = honest - told_dropped + near, told_dropped + near

@@ -65,7 +65,7 @@ def _row(count: int, neighbours: int | None, length: int, progress: Progress) ->
         "cpu_seconds": round(seconds, 3),
         "cpu_ms_per_client": round(1000 * seconds / count, 2),
         "bytes_per_client": wire["bytes"] // count,
-        "trips": session.server.trips,
+        "trips": session.trips,
         "exact": bool((total == vectors.sum(0)).all() and not missing),
     }
 

@@ -7,9 +7,8 @@ from typing import ClassVar
 
 from hushtune.checks import integer
 from hushtune.errors import SettingError
-from hushtune.privacy.skellam import IntArray
-from hushtune.roster import Id, Roster
-from hushtune.seals.base import Exchange, Seal, floor_share
+from hushtune.roster import Roster
+from hushtune.seals.base import Seal, floor_share
 from hushtune.seals.graph import Shape, shape
 from hushtune.seals.masked_client import Setting
 from hushtune.seals.masked_server import MaskedServer
@@ -47,19 +46,6 @@ class Masked(Seal):
         """What both ends agree on; `terms` stands for the run's seal, privacy, noise and plan."""
         return Setting(run, roster, self.shape(len(roster)), terms)
 
-    def session(self, run: str, roster: Roster, terms: str) -> MaskedSession:
+    def session(self, run: str, roster: Roster, terms: str) -> MaskedServer:
         """The server's end, for all sums of one run."""
-        return MaskedSession(MaskedServer(self.setting(run, roster, terms), self.needed(len(roster))))
-
-
-@dataclass
-class MaskedSession:
-    """The server's end in the shape that a run wants."""
-
-    server: MaskedServer
-
-    def sum(
-        self, request: bytes, length: int, bits: int, exchange: Exchange, last: bool
-    ) -> tuple[IntArray, dict[Id, str]]:
-        """The sum over those who answered, and why the others are missing."""
-        return self.server.sum(request, length, bits, exchange, last)
+        return MaskedServer(self.setting(run, roster, terms), self.needed(len(roster)))

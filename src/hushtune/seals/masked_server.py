@@ -56,7 +56,7 @@ class MaskedServer:
         self.trips = 0
 
     def sum(
-        self, request: bytes, length: int, bits: int, exchange: Exchange, last: bool = False
+        self, request: bytes, length: int, bits: int, exchange: Exchange, last: bool
     ) -> tuple[IntArray, dict[Id, str]]:
         """The sum over all clients whose input arrived, and why each of the others is missing.
 
