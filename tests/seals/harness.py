@@ -13,19 +13,27 @@ from hushtune.identity import Identity
 from hushtune.randomness import SimulatedRandomness
 from hushtune.roster import Roster
 from hushtune.seals.graph import Shape, shape
-from hushtune.seals.masked_client import MaskedClient, Setting
+from hushtune.seals.masked_client import MaskedClient
 from hushtune.seals.masked_server import MaskedServer
-from hushtune.wire import pack
+from hushtune.seals.masked_setting import Setting
+from hushtune.wire import pack, unpack
 
 RUN = "a" * 32
-TRIPS = ("keys", "shares", "input", "unmask")
+TRIPS = ("keys", "shares", "input", "agree", "unmask")
 
 
 class Federation:
     """`drop` says which clients are silent in which (round of sums, trip); `tamper` may change a message or a reply."""
 
     def __init__(
-        self, clients: int, seed: int = 0, pinned: bool = False, dropped: int = 0, corrupt: int = 0, length: int = 3
+        self,
+        clients: int,
+        seed: int = 0,
+        pinned: bool = False,
+        dropped: int = 0,
+        corrupt: int = 0,
+        length: int = 3,
+        form: Shape | None = None,
     ) -> None:
         names = tuple(f"c{i}" for i in range(clients))
         self.identities = [
@@ -33,10 +41,10 @@ class Federation:
         ]
         keys = tuple(i.public for i in self.identities if i is not None) if pinned else None
         self.roster = Roster(names, keys, bytes([seed % 256]) * 32)
-        self.setting = Setting(RUN, self.roster, shape(clients, dropped, corrupt))
+        self.setting = Setting(RUN, self.roster, form or shape(clients, dropped, corrupt))
         self.seed, self.length = seed, length
         self.clients = [self.make(number) for number in range(clients)]
-        self.server = MaskedServer(self.setting, clients - dropped)
+        self.server = MaskedServer(self.setting)
         self.rng = np.random.default_rng(seed)
         self.drop: set[tuple[int, str, int]] = set()
         self.tamper: Callable[[str, int, bytes, bool], Any] = lambda trip, number, content, is_reply: content
@@ -76,4 +84,17 @@ class Federation:
         return total, missing, self.inputs[-1][there].sum(0)
 
 
-__all__ = ["RUN", "TRIPS", "Federation", "Shape"]
+def trips(pinned: bool) -> tuple[str, ...]:
+    """The trips of a first sum."""
+    return tuple(trip for trip in TRIPS if pinned or trip != "agree")
+
+
+def no_input(request: bytes) -> Any:
+    raise AssertionError("no input is due")
+
+
+def changed(message: bytes, part: int, content: bytes) -> bytes:
+    """The message with another part in place of one of its own."""
+    header, parts = unpack(message)
+    parts[part] = content
+    return pack(header, *parts)

@@ -5,7 +5,11 @@ import pytest
 from scipy.stats import hypergeom
 
 import hushtune as ht
-from hushtune.seals.graph import FAILURE, Shape, _threshold, neighbours, shape
+from hushtune.seals.graph import FAILURE, Shape, _order, _threshold, committee, neighbours, shape, widest_gap
+
+
+def graph(clients: int, degree: int) -> Shape:
+    return Shape(clients, degree, degree // 2 + 1, needed=clients, committee=0, quorum=0, gap=0)
 
 
 @pytest.mark.parametrize(("clients", "degree"), [(100, 32), (1_000, 128), (10_000, 166)])
@@ -31,34 +35,77 @@ def test_both_bounds_hold(clients: int, dropped: int, corrupt: int) -> None:
 
 @pytest.mark.parametrize(("clients", "degree"), [(10, 9), (50, 16), (101, 32), (100, 15)])
 def test_the_graph_is_regular_symmetric_and_connected(clients: int, degree: int) -> None:
-    form = Shape(clients, degree, degree // 2 + 1)
+    form = graph(clients, degree)
     around = [set(neighbours(i, b"seed", form)) for i in range(clients)]
     assert all(len(near) == degree and i not in near for i, near in enumerate(around))
     assert all(i in around[j] for i in range(clients) for j in around[i])
-    reached, frontier = {0}, [0]
-    while frontier:
-        frontier = [j for i in frontier for j in around[i] if j not in reached]
-        reached |= set(frontier)
-    assert len(reached) == clients
+    assert len(reached_from(0, around, set(range(clients)))) == clients
 
 
 def test_the_seed_orders_the_ring() -> None:
-    form = Shape(100, 32, 22)
+    form = graph(100, 32)
     assert neighbours(3, b"one", form) == neighbours(3, b"one", form)
     assert neighbours(3, b"one", form) != neighbours(3, b"two", form)
 
 
-def test_honest_clients_stay_connected_when_others_vanish() -> None:
-    form, rng = shape(100, 10, 10), np.random.default_rng(1)
-    around = [set(neighbours(i, b"seed", form)) for i in range(100)]
-    for _ in range(200):
-        left = set(range(100)) - set(rng.choice(100, 20, replace=False).tolist())
-        start = next(iter(left))
-        reached, frontier = {start}, [start]
-        while frontier:
-            frontier = [j for i in frontier for j in around[i] & left if j not in reached]
-            reached |= set(frontier)
-        assert reached == left
+@pytest.mark.parametrize(
+    ("clients", "dropped", "corrupt"), [(100, 10, 10), (1_000, 100, 100), (10_000, 1_000, 1_000), (400, 80, 10)]
+)
+def test_one_list_and_one_piece(clients: int, dropped: int, corrupt: int) -> None:
+    """Recomputed directly: no second quorum, no stall of the committee, no two stretches that cut the ring."""
+    form = shape(clients, dropped, corrupt)
+    size, half = form.committee, form.degree // 2
+    assert hypergeom.sf(2 * form.quorum - size - 1, clients, corrupt, size) <= FAILURE  # corrupt >= 2 quorum - size
+    assert hypergeom.sf(size - form.quorum, clients, dropped, size) <= FAILURE
+    assert clients * hypergeom.sf(form.gap, clients, dropped, half) <= FAILURE
+    one_stretch = hypergeom.sf(half - form.gap - 1, clients, corrupt, half)
+    assert dropped + corrupt < form.degree or (clients * one_stretch) ** 2 <= FAILURE
+    assert form.needed == clients - dropped
+
+
+def test_a_server_that_may_name_the_dropped_cannot_cut_the_ring() -> None:
+    """It declares those dropped who, with random corrupt clients, would isolate a stretch; what it may declare in a
+    stretch is limited by `gap`, and the rest stays in one piece."""
+    form, rng = shape(1_000, 100, 100), np.random.default_rng(1)
+    half, order = form.degree // 2, _order(b"seed", 1_000)
+    around = [set(neighbours(i, b"seed", form)) for i in range(1_000)]
+    for _ in range(20):
+        corrupt = set(rng.choice(1_000, 100, replace=False).tolist())
+        honest_run = [[n for n in (order * 2)[at : at + half] if n not in corrupt] for at in range(1_000)]
+        first = min(range(1_000), key=lambda at: len(honest_run[at]))
+        second = min(
+            (at for at in range(first + half + 1, first + 1_000 - half)), key=lambda at: len(honest_run[at % 1_000])
+        )
+        gone = [*honest_run[first][: form.gap], *honest_run[second % 1_000][: form.gap]]
+        assert widest_gap(gone, b"seed", form) <= form.gap
+        left = set(range(1_000)) - corrupt - set(gone)
+        assert reached_from(next(iter(left)), around, left) == left
+
+
+def reached_from(start: int, around: list[set[int]], left: set[int]) -> set[int]:
+    reached, frontier = {start}, [start]
+    while frontier:
+        frontier = list(set().union(*(around[i] & left for i in frontier)) - reached)
+        reached |= set(frontier)
+    return reached
+
+
+def test_the_widest_gap_is_counted_around_the_ring() -> None:
+    form = graph(20, 8)
+    order = _order(b"seed", 20)
+    assert widest_gap([], b"seed", form) == 0
+    assert widest_gap([order[19], order[0], order[1], order[10]], b"seed", form) == 3
+    assert widest_gap([order[0], order[4], order[8]], b"seed", form) == 1
+    assert widest_gap([order[0], order[3]], b"seed", form) == 2
+    assert widest_gap([1, 2, 3], b"seed", graph(5, 4)) == 0  # a complete graph
+
+
+def test_the_committee_is_drawn_apart_from_the_ring() -> None:
+    form = shape(100, 10, 10)
+    members = committee(b"seed", form)
+    assert len(set(members)) == form.committee == 31
+    assert set(members) != set(_order(b"seed", 100)[:31])
+    assert set(members) != set(committee(b"other", form))
 
 
 def test_parameters_that_cannot_be_met_say_what_could_be() -> None:

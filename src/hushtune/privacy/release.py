@@ -144,7 +144,7 @@ def _clear(message: bytes, party: Party, roster: Roster) -> bytes:
 
 
 def _masked(header: dict[str, Any], parts: list[bytes], message: bytes, party: Party, roster: Roster) -> bytes:
-    """Seal 'masked': four trips, of which one carries the input and two carry the request."""
+    """Seal 'masked': several trips, of which one carries the input and two carry the request."""
     run, trip = str(header.get("run")), str(header.get("trip"))
     step, digest = f"{header.get('round')} {trip}", hashlib.sha256(message).digest()
     if (earlier := _earlier(party, run, step, digest)) is not None:
@@ -153,7 +153,7 @@ def _masked(header: dict[str, Any], parts: list[bytes], message: bytes, party: P
         if run not in party.sessions:
             raise RefusedError("this client has no part in that run, or its state is lost")
         return _keep(party, None, run, step, digest, lambda: party.sessions[run].step(message, _no_input))
-    if len(parts) != (1 if trip == "keys" else 2):
+    if not parts:
         raise WireError(f"trip '{trip}' must carry the request")
     request = Request.from_bytes(parts[-1])
     if request.run != run or not isinstance(request.seal, Masked):

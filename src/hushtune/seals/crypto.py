@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from hushtune.errors import WireError
 
+TAG_BYTES = 16
 _ZERO_NONCE = bytes(12)  # each key encrypts one message
 _ZERO_COUNTER = bytes(16)
 
@@ -51,9 +52,9 @@ def agreeable(*publics: bytes) -> bool:
         return False
 
 
-def derive(shared: bytes, purpose: bytes) -> bytes:
-    """A 256-bit key from an exchange, bound to its purpose by HKDF."""
-    return HKDF(SHA256(), 32, salt=None, info=purpose).derive(shared)
+def derive(shared: bytes, purpose: bytes, size: int = 32) -> bytes:
+    """A key (or several, one after another) from an exchange, bound to its purpose by HKDF."""
+    return HKDF(SHA256(), size, salt=None, info=purpose).derive(shared)
 
 
 def encrypt(key: bytes, content: bytes) -> bytes:
@@ -79,3 +80,8 @@ def mask(seed: bytes, length: int, bits: int) -> NDArray[np.unsignedinteger]:
 def digest(content: bytes) -> bytes:
     """SHA-256."""
     return hashlib.sha256(content).digest()
+
+
+def tag(kind: str, holder: int, share: bytes) -> bytes:
+    """By which a share is known again; it says nothing about a share, which is uniform over 2^256 values."""
+    return digest(f"{kind} {holder} ".encode() + share)[:TAG_BYTES]

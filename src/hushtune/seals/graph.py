@@ -1,14 +1,19 @@
 """Who masks with whom: a random regular graph, and the numbers that make it safe.
 
 Clients stand on a ring in a random order; each is joined to the k/2 next ones on both sides (a Harary graph with random
-labels, Bell et al. 2020, section 3). Small federations are complete graphs. Degree and threshold come from three
-conditions, each of which may fail with probability 2^-40 over ALL clients together:
+labels, Bell et al. 2020, section 3). Small federations are complete graphs. Degree k, threshold t, and a committee with
+its quorum come from four conditions, each of which may fail with probability 2^-40 over ALL clients together:
 
-- privacy: 2 threshold > degree + corrupt neighbours, so that a server that tells different stories never collects both
-  kinds of shares of a client;
-- correctness: degree - dropped neighbours >= threshold, so that dropouts do not stall the round;
-- connection: without the corrupt and the dropped, the graph of honest clients stays in one piece, so that only the sum
-  over all of them can be unmasked. This covers a server that follows the protocol: see docs/threat-model.md.
+- one kind: 2 t > k + corrupt neighbours, so that a server that tells different stories never collects both kinds of
+  shares of a client;
+- one piece: no list that the committee signs cuts the ring. It would take two stretches of k/2 places where everybody
+  is declared dropped or corrupt; members sign no list with more than `gap` dropped in a stretch, and two stretches with
+  k/2 - gap corrupt clients each do not exist (or dropped + corrupt < k anyway);
+- one list: 2 quorum > committee + its corrupt members, so that only one list of who answered finds a quorum;
+- correctness: k - dropped neighbours >= t, committee - its dropped members >= quorum, and no stretch has more than
+  `gap` dropped: dropouts do not stall it.
+
+docs/threat-model.md has the proof that then nothing but one sum, over at least n - dropped clients, can be unmasked.
 """
 
 from __future__ import annotations
@@ -29,11 +34,22 @@ _SMALL = 30  # up to here a complete graph costs little
 
 @dataclass(frozen=True)
 class Shape:
-    """How many neighbours each client has, and how many shares give a secret back."""
+    """How many neighbours each client has, how many shares give a secret back, and who signs what all are told.
+
+    Args:
+        needed: the fewest clients that complete a sum.
+        committee: how many clients sign the list of those who answered.
+        quorum: how many signatures a client wants to see.
+        gap: how many of k/2 clients in a row may be dropped for a list to be signed.
+    """
 
     clients: int
     degree: int
     threshold: int
+    needed: int
+    committee: int
+    quorum: int
+    gap: int
 
     @property
     def complete(self) -> bool:
@@ -53,7 +69,8 @@ def shape(clients: int, dropped: int, corrupt: int) -> Shape:
     for degree in degrees:
         threshold = _threshold(clients, degree, dropped, corrupt)
         if threshold is not None:
-            return Shape(clients, degree, threshold)
+            size, quorum = _signers(clients, dropped, corrupt)
+            return Shape(clients, degree, threshold, clients - dropped, size, quorum, _gap(clients, degree, dropped))
     most = max(d for d in range(clients) if _threshold(clients, clients - 1, d, min(d, corrupt)) is not None)
     raise SettingError(
         f"dropouts and corrupt leave no safe threshold: of {clients} clients, {dropped} dropped and {corrupt} corrupt "
@@ -66,13 +83,41 @@ def _threshold(clients: int, degree: int, dropped: int, corrupt: int) -> int | N
     bad = _at_most(clients - 1, corrupt, degree, FAILURE / clients)
     gone = _at_most(clients - 1, dropped, degree, FAILURE / clients)
     threshold = degree - gone  # the largest that dropouts allow: the more holders must agree, the better
-    if 2 * threshold <= degree + bad or not _connected(clients, degree, dropped + corrupt):
+    if 2 * threshold <= degree + bad or not _in_one_piece(clients, degree, dropped, corrupt):
         return None
     return threshold
 
 
+def _gap(clients: int, degree: int, dropped: int) -> int:
+    """How many of k/2 clients in a row may be dropped: honest dropouts exceed it nowhere on the ring."""
+    return _at_most(clients, dropped, degree // 2, FAILURE / clients)
+
+
+def _in_one_piece(clients: int, degree: int, dropped: int, corrupt: int) -> bool:
+    """Whether no list with `gap` dropped clients in a stretch, at the most, cuts honest clients off from each other.
+
+    A cut takes two disjoint stretches of k/2 places, both full of dropped and corrupt clients. The numbers of corrupt
+    clients in them are negatively associated (Joag-Dev & Proschan 1983), so the odds multiply; there are fewer than n^2
+    pairs of stretches.
+    """
+    if degree == clients - 1 or dropped + corrupt < degree:
+        return True
+    most = _at_most(clients, corrupt, degree // 2, math.sqrt(FAILURE) / clients)
+    return _gap(clients, degree, dropped) + most < degree // 2
+
+
+@lru_cache(maxsize=64)
+def _signers(clients: int, dropped: int, corrupt: int) -> tuple[int, int]:
+    """The smallest committee that dropouts do not stall and corrupt members do not split, and its quorum."""
+    for size in range(1, clients + 1):
+        quorum = size - _at_most(clients, dropped, size, FAILURE)
+        if 2 * quorum > size + _at_most(clients, corrupt, size, FAILURE):
+            return size, quorum
+    raise SettingError(f"2 dropped + corrupt < clients must hold, but got {dropped}, {corrupt} and {clients}")
+
+
 def _at_most(population: int, marked: int, drawn: int, failure: float) -> int:
-    """The smallest m with P[more than m of `drawn` neighbours are marked] <= failure (hypergeometric)."""
+    """The smallest m with P[more than m of `drawn` clients are marked] <= failure (hypergeometric)."""
     from scipy.stats import hypergeom
 
     most = min(marked, drawn)
@@ -82,40 +127,43 @@ def _at_most(population: int, marked: int, drawn: int, failure: float) -> int:
     return int(np.argmax(tails <= failure))
 
 
-def _connected(clients: int, degree: int, removed: int) -> bool:
-    """Whether the ring without `removed` random clients falls apart with probability below FAILURE.
-
-    It falls apart only if two separate runs of degree/2 neighbours in a row are removed. The places of the removed are
-    a random subset, so a given set of `degree` places is all removed with probability C(n-d, r-d) / C(n, r), and there
-    are fewer than n^2 / 2 pairs of runs.
-    """
-    if degree == clients - 1 or removed < degree:
-        return True
-    log_chance = _log_binomial(clients - degree, removed - degree) - _log_binomial(clients, removed)
-    return 2 * math.log(clients) - math.log(2) + log_chance <= math.log(FAILURE)
-
-
-def _log_binomial(n: int, k: int) -> float:
-    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+@lru_cache(maxsize=8)
+def _order(seed: bytes, clients: int) -> tuple[int, ...]:
+    """All clients in a random order: sorted by SHA-256 of seed and number."""
+    return tuple(sorted(range(clients), key=lambda n: hashlib.sha256(seed + n.to_bytes(8, "big")).digest()))
 
 
 @lru_cache(maxsize=8)
-def _ring(seed: bytes, clients: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The order on the ring, and each client's place in it: sorted by SHA-256 of seed and number."""
-    keys = [hashlib.sha256(seed + number.to_bytes(8, "big")).digest() for number in range(clients)]
-    order = sorted(range(clients), key=keys.__getitem__)
+def _places(seed: bytes, clients: int) -> tuple[int, ...]:
+    """Each client's place on the ring."""
     places = [0] * clients
-    for place, number in enumerate(order):
+    for place, number in enumerate(_order(seed, clients)):
         places[number] = place
-    return tuple(order), tuple(places)
+    return tuple(places)
 
 
-def neighbours(client: int, seed: bytes, form: Shape) -> Sequence[int]:
+def committee(seed: bytes, graph: Shape) -> Sequence[int]:
+    """The clients who sign the list of those who answered; drawn apart from the ring."""
+    return _order(seed + b"committee", graph.clients)[: graph.committee]
+
+
+def widest_gap(absent: Sequence[int], seed: bytes, graph: Shape) -> int:
+    """The most absent clients among any k/2 in a row on the ring; 0 on a complete graph, which has no ring."""
+    half = graph.degree // 2
+    if graph.complete or not absent or not half:
+        return 0
+    on_ring = np.zeros(graph.clients + half, dtype=np.int64)
+    on_ring[np.array(_places(seed, graph.clients))[list(absent)]] = 1
+    on_ring[graph.clients :] = on_ring[:half]
+    sums = np.concatenate([[0], np.cumsum(on_ring)])
+    return int((sums[half:] - sums[:-half]).max())
+
+
+def neighbours(client: int, seed: bytes, graph: Shape) -> Sequence[int]:
     """The numbers of a client's neighbours, in increasing order. The relation is symmetric."""
-    if form.complete:
-        return [number for number in range(form.clients) if number != client]
-    order, places = _ring(seed, form.clients)
-    place, size = places[client], form.clients
-    steps = [sign * step for step in range(1, form.degree // 2 + 1) for sign in (1, -1)]
-    steps += [size // 2] * (form.degree % 2)  # an odd degree adds the opposite place
+    if graph.complete:
+        return [number for number in range(graph.clients) if number != client]
+    order, place, size = _order(seed, graph.clients), _places(seed, graph.clients)[client], graph.clients
+    steps = [sign * step for step in range(1, graph.degree // 2 + 1) for sign in (1, -1)]
+    steps += [size // 2] * (graph.degree % 2)  # an odd degree adds the opposite place
     return sorted({order[(place + step) % size] for step in steps})

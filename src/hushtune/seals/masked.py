@@ -10,8 +10,8 @@ from hushtune.errors import SettingError
 from hushtune.roster import Roster
 from hushtune.seals.base import Seal, floor_share
 from hushtune.seals.graph import Shape, shape
-from hushtune.seals.masked_client import Setting
 from hushtune.seals.masked_server import MaskedServer
+from hushtune.seals.masked_setting import Setting
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class Masked(Seal):
     Args:
         dropouts: share of clients that may fail to answer, at any stage; more abort the round.
         corrupt: share of clients that may collude with the server, or add no noise.
-        neighbours: INSECURE unless None: a number of neighbours below what the failure bound of 2^-40 asks for, to
-            compare costs with other systems.
+        neighbours: INSECURE unless None: a number of neighbours below what the failure bound of 2^-40 asks for, and no
+            agreement on who answered, to compare costs with other systems.
     """
 
     neighbours: int | None = None
@@ -30,12 +30,13 @@ class Masked(Seal):
 
     def shape(self, clients: int) -> Shape:
         """Degree and threshold; refused if no safe ones exist."""
+        dropped, corrupt = floor_share(self.dropouts, clients), floor_share(self.corrupt, clients)
         if self.neighbours is None:
-            return shape(clients, floor_share(self.dropouts, clients), floor_share(self.corrupt, clients))
+            return shape(clients, dropped, corrupt)
         degree = integer("neighbours", self.neighbours, 1, clients - 1)
         if degree * clients % 2:
             raise SettingError(f"neighbours times clients must be even, but got neighbours={degree}, clients={clients}")
-        return Shape(clients, degree, degree // 2 + 1)
+        return Shape(clients, degree, degree // 2 + 1, clients - dropped, committee=0, quorum=0, gap=0)
 
     def check(self, clients: int) -> None:
         """Refuses parameters that cannot be met."""
@@ -48,4 +49,4 @@ class Masked(Seal):
 
     def session(self, run: str, roster: Roster, terms: str) -> MaskedServer:
         """The server's end, for all sums of one run."""
-        return MaskedServer(self.setting(run, roster, terms), self.needed(len(roster)))
+        return MaskedServer(self.setting(run, roster, terms))

@@ -1,16 +1,17 @@
 """The client's end of the masked seal: a state machine that takes bytes and gives bytes, and knows no transport.
 
-Four trips for a first round, in the order of Bonawitz et al. 2017 and Bell et al. 2020:
+The trips of a first round, in the order of Bonawitz et al. 2017 and Bell et al. 2020:
 
     keys      the client advertises two fresh public keys, signed if the roster is pinned
     shares    it Shamir-shares its mask key and its self-mask seed among its neighbours, encrypted for each
-    input     it sends its vector under its self mask and one pairwise mask per neighbour
+    input     it sends its vector under its self mask and one pairwise mask per neighbour who shared
+    agree     if the roster is pinned, members of a small committee sign who shared and who answered; one list each
     unmask    it reveals, per neighbour, ONE kind of share: of the self mask of those who sent an input, of the mask key
-              of those who did not
+              of those who did not; only if a quorum of the committee signed the very list it is shown
 
 Unless the server says that it is the last, the next round's keys ride on `input` and its shares on `unmask`, so that a
-later round costs two trips. All keys and seeds
-are fresh in every round: nothing that is rebuilt in one helps with another.
+later round begins with `input`. All keys and seeds are fresh in every round: nothing that is rebuilt in one helps with
+another. docs/threat-model.md has the proof.
 """
 
 from __future__ import annotations
@@ -26,84 +27,36 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from hushtune.errors import RefusedError, WireError
-from hushtune.identity import Identity, verified
+from hushtune.identity import Identity
 from hushtune.privacy.skellam import IntArray
 from hushtune.randomness import Randomness
-from hushtune.roster import Roster
 from hushtune.seals import crypto, shamir
-from hushtune.seals.graph import Shape, neighbours
+from hushtune.seals.masked_setting import (
+    ADVERT_BYTES,
+    BOX_BYTES,
+    PREPARED,
+    SEALED_BYTES,
+    SIGNATURE_BYTES,
+    Members,
+    Setting,
+    advert_text,
+    agreed,
+    agreed_text,
+    by_number,
+    pair_mask,
+    point,
+    to_numbers,
+    usable,
+    view_of,
+)
 from hushtune.wire import pack, unpack
 
-ADVERT_BYTES = 96  # two public keys, and a commitment to the self-mask seed
-SIGNATURE_BYTES = 64
-_SHARES_BYTES = 2 * shamir.SHARE_BYTES
+_PARTS = {"keys": 1, "shares": 1, "input": 3, "agree": 1, "unmask": 3}
+_PIECES = ("channel", "mask", "seed", "sharers")
+_AFTER = {"shares": ("keys",), "input": ("shares",), "agree": ("input",), "unmask": ("input", "agree")}
 
 
-@dataclass(frozen=True)
-class Setting:
-    """What both ends know and agree on: it is bound into every signature and every key."""
-
-    run: str
-    roster: Roster
-    shape: Shape
-    terms: str = ""  # the run's seal, privacy, noise and plan
-
-    @cached_property
-    def _prefix(self) -> str:
-        form = self.shape
-        content = [self.run, self.roster.digest(), form.clients, form.degree, form.threshold, self.terms]
-        return f"hushtune masked 1 {hashlib.sha256(json.dumps(content).encode()).hexdigest()}"
-
-    def purpose(self, role: str, round_: int, *extra: object) -> bytes:
-        """One text per use of a key: run, roster, n, degree, threshold, terms, role, round and what else it is for."""
-        return " ".join([self._prefix, role, str(round_), *map(str, extra)]).encode()
-
-    def neighbours(self, client: int) -> list[int]:
-        """The numbers of a client's neighbours."""
-        return list(neighbours(client, self.roster.seed or self.run.encode(), self.shape))
-
-    def between(self, role: str, round_: int, one: int, other: int, *extra: object) -> bytes:
-        """One text per use of a key between two clients; the same for both."""
-        return self.purpose(role, round_, min(one, other), max(one, other), *extra)
-
-
-def point(holder: int) -> int:
-    """At which point of everybody's polynomials a client has its share (0 is the secret)."""
-    return holder + 1
-
-
-def by_number(parts: dict[int, bytes], size: int) -> bytes:
-    """Equal-sized pieces with the client numbers they belong to."""
-    return b"".join(number.to_bytes(4, "big") + parts[number] for number in sorted(parts) if len(parts[number]) == size)
-
-
-def to_numbers(content: bytes, size: int) -> dict[int, bytes]:
-    """What `by_number` wrote; a number twice, or a broken piece, is a WireError."""
-    step = size + 4
-    if len(content) % step:
-        raise WireError(f"a list must have pieces of {step} bytes, but got {len(content)} in all")
-    starts = range(0, len(content), step)
-    found = {int.from_bytes(content[at : at + 4], "big"): content[at + 4 : at + step] for at in starts}
-    if len(found) < len(starts):
-        raise WireError("a list names a client twice")
-    return found
-
-
-def advert_text(setting: Setting, round_: int, client: int, query: str, advert: bytes) -> bytes:
-    """What a client signs: everything that gives its two keys their meaning."""
-    return setting.purpose("advert", round_, client, query) + advert
-
-
-def usable(setting: Setting, round_: int, client: int, query: str, signed: bytes) -> str | None:
-    """Why an advert cannot be used: it is not signed by the client's pinned key. None: it can."""
-    advert, signature = signed[:ADVERT_BYTES], signed[ADVERT_BYTES:]
-    keys = setting.roster.keys
-    if keys is not None and not verified(keys[client], signature, advert_text(setting, round_, client, query, advert)):
-        return "its keys are not signed by its pinned key"
-    return None
-
-
-@dataclass
+@dataclass(repr=False)
 class _Round:
     """The secrets of one round, and what has arrived for it."""
 
@@ -114,6 +67,8 @@ class _Round:
     query: str  # digest of the request these keys are for, or PREPARED
     adverts: dict[int, bytes] = field(default_factory=dict)  # of neighbours: channel key, mask key
     incoming: dict[int, bytes] = field(default_factory=dict)  # encrypted shares of neighbours who took part
+    sharers: bytes = b""  # all clients who shared, as this client was told
+    channels: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)  # computed once, never dumped
 
     @cached_property
     def channel_key(self) -> X25519PrivateKey:
@@ -122,11 +77,6 @@ class _Round:
     @cached_property
     def mask_key(self) -> X25519PrivateKey:
         return crypto.private_key(self.mask)
-
-    @cached_property
-    def shared(self) -> dict[int, bytes]:
-        """Channel exchanges with neighbours: one for both directions."""
-        return {other: crypto.exchange(self.channel_key, advert[:32]) for other, advert in self.adverts.items()}
 
     def advert(self) -> bytes:
         keys = crypto.public_of(self.channel_key) + crypto.public_of(self.mask_key)
@@ -177,7 +127,7 @@ class MaskedClient:
         if header.get("run") != self._setting.run:
             raise RefusedError("a message of another run")
         trip, round_ = header.get("trip"), header.get("round")
-        if type(round_) is not int or trip not in ("keys", "shares", "input", "unmask"):
+        if type(round_) is not int or trip not in _PARTS:
             raise WireError(f"a masked message must have a trip and a round, but got {trip!r} and {round_!r}")
         place, digest = f"{round_} {trip}", hashlib.sha256(message).hexdigest()
         if place in self._replies:
@@ -186,25 +136,28 @@ class MaskedClient:
                 raise RefusedError(f"trip '{trip}' of round {round_} was answered already, for another message")
             return reply
         reply = self._trip(str(trip), round_, parts, answer, last=header.get("last") is True)
+        old = [known for known in self._replies if int(known.split()[0]) < round_ - 1]
+        for known in old:  # nobody asks again for what came before the round before; then it is refused
+            del self._replies[known]
         self._replies[place] = (digest, reply)
         return reply
 
     def _trip(self, trip: str, round_: int, parts: list[bytes], answer: Answer, last: bool) -> bytes:
-        wanted = {"keys": 1, "shares": 1, "input": 2, "unmask": 3}[trip]
-        if len(parts) != wanted:
-            raise WireError(f"trip '{trip}' must have {wanted} parts, but got {len(parts)}")
+        if len(parts) != _PARTS[trip]:
+            raise WireError(f"trip '{trip}' must have {_PARTS[trip]} parts, but got {len(parts)}")
         if trip == "keys":
             return self._keys(round_, parts[0])
         if trip == "input" and self._next is not None and round_ == self._next.index:
             self._now, self._next, self._stage = self._next, None, "shares"
-        before = {"shares": "keys", "input": "shares", "unmask": "input"}[trip]
-        if self._now is None or round_ != self._now.index or self._stage != before:
+        if self._now is None or round_ != self._now.index or self._stage not in _AFTER[trip]:
             raise RefusedError(f"trip '{trip}' of round {round_} does not follow what this client has done")
         self._stage = trip
         if trip == "shares":
             return pack(_reply("shares", self._now), self._share_out(self._now, self._checked(self._now, parts[0])))
         if trip == "input":
-            return self._input(self._now, parts[0], parts[1], answer, last)
+            return self._input(self._now, *parts, answer=answer, last=last)
+        if trip == "agree":
+            return self._agree(self._now, parts[0])
         return self._unmask(self._now, *parts)
 
     # ---- keys and shares -----------------------------------------------------------------------------
@@ -248,20 +201,39 @@ class MaskedClient:
         seeds = shamir.split(round_.seed, points, threshold, self._randomness)
         masks = shamir.split(round_.mask, points, threshold, self._randomness)
         boxes = {
-            holder: crypto.encrypt(self._channel(round_, holder, self._number), seed + mask)
+            holder: crypto.encrypt(self._channel(round_, holder, sender=self._number), seed + mask)
+            + crypto.tag("seed", holder, seed)
+            + crypto.tag("mask", holder, mask)
             for holder, seed, mask in zip(holders, seeds, masks, strict=True)
         }
-        return by_number(boxes, BOX_BYTES)
+        return by_number(boxes, SEALED_BYTES)
 
     def _channel(self, round_: _Round, other: int, sender: int) -> bytes:
         """The key that encrypts what `sender` sends to the other of the two."""
-        purpose = self._setting.between("channel", round_.index, self._number, other, sender)
-        return crypto.derive(round_.shared[other], purpose)
+        if other not in round_.channels:
+            shared = crypto.exchange(round_.channel_key, round_.adverts[other][:32])
+            keys = crypto.derive(shared, self._setting.between("channel", round_.index, self._number, other), 64)
+            round_.channels[other] = keys[:32], keys[32:]  # from the lower number to the higher, and back
+        return round_.channels[other][sender == max(self._number, other)]
 
-    # ---- input and unmasking -------------------------------------------------------------------------
+    # ---- input, agreement and unmasking --------------------------------------------------------------
 
-    def _input(self, round_: _Round, content: bytes, request: bytes, answer: Answer, last: bool) -> bytes:
-        incoming = to_numbers(content, BOX_BYTES)
+    def _members(self, content: bytes, what: str) -> Members:
+        """A set of clients that everybody is told alike: this client is in it, and so are enough others."""
+        form = self._setting.shape
+        found = Members.read(content, form.clients)
+        if len(found) < form.needed:
+            raise RefusedError(f"{form.needed} of {form.clients} clients must have {what}, but got {len(found)}")
+        if self._number not in found:
+            raise RefusedError(f"the server leaves this client out of those who have {what}")
+        return found
+
+    def _input(
+        self, round_: _Round, content: bytes, sharers: bytes, request: bytes, *, answer: Answer, last: bool
+    ) -> bytes:
+        incoming, told = to_numbers(content, BOX_BYTES), self._members(sharers, "shared")
+        if set(incoming) != {number for number in self._setting.neighbours(self._number) if number in told}:
+            raise RefusedError("the shares must be those of the neighbours who shared, no more and no less")
         if not set(incoming) <= set(round_.adverts):
             raise RefusedError("a share is from a client whose keys this client never saw")
         if len(incoming) < self._setting.shape.threshold:
@@ -269,24 +241,46 @@ class MaskedClient:
         query = hashlib.sha256(request).hexdigest()
         if round_.query not in (query, PREPARED):
             raise RefusedError("the keys of this round were made for another request")
-        round_.incoming = incoming
+        round_.incoming, round_.sharers, round_.query = incoming, sharers, query
         vector, bits = answer(request)
         total = vector.astype(f"<u{bits // 8}") + crypto.mask(round_.seed, len(vector), bits)
+        view = view_of(query, told)
         for other in incoming:
             public = round_.adverts[other][32:64]
-            pair = pair_mask(self._setting, round_.index, round_.mask_key, public, self._number, other, query)
+            pair = pair_mask(self._setting, round_.index, round_.mask_key, public, self._number, other, view)
             shift = crypto.mask(pair, len(vector), bits)
             total = total + shift if self._number < other else total - shift
         self._next = None if last else self._fresh(round_.index + 1, PREPARED)
         advert = self._signed(self._next) if self._next is not None else b""
         return pack(_reply("input", round_), total.tobytes(), advert)
 
-    def _unmask(self, round_: _Round, alive_list: bytes, dropped_list: bytes, next_adverts: bytes) -> bytes:
-        alive, dropped = set(to_numbers(alive_list, 0)), set(to_numbers(dropped_list, 0))
-        if alive & dropped:
-            raise RefusedError("the server asks for both kinds of shares of one client")
-        if alive | dropped != set(round_.incoming):
-            raise RefusedError("the server must say of every neighbour who shared whether it sent an input")
+    def _answered(self, round_: _Round, content: bytes) -> tuple[Members, bytes]:
+        """Who sent an input, as this client is told, and the text that the committee signs about it."""
+        answered, sharers = self._members(content, "sent an input"), Members(round_.sharers)
+        if not answered <= sharers:
+            raise RefusedError("the server names a client that sent an input without having shared")
+        view = view_of(round_.query, sharers)
+        return answered, agreed_text(self._setting, round_.index, view, answered)
+
+    def _agree(self, round_: _Round, content: bytes) -> bytes:
+        if self._number not in self._setting.committee or self._identity is None:
+            raise RefusedError("this client is not of those who sign the list")
+        answered, text = self._answered(round_, content)
+        if not self._setting.whole(answered):
+            raise RefusedError(
+                f"of {self._setting.shape.degree // 2} clients in a row on the ring {self._setting.shape.gap} may have "
+                "dropped out, but the server says that more did"
+            )
+        return pack(_reply("agree", round_), self._identity.sign(text))
+
+    def _unmask(self, round_: _Round, content: bytes, signatures: bytes, next_adverts: bytes) -> bytes:
+        answered, text = self._answered(round_, content)
+        if not agreed(self._setting, to_numbers(signatures, SIGNATURE_BYTES), text):
+            raise RefusedError(
+                f"{self._setting.shape.quorum} of the {self._setting.shape.committee} clients who sign the list of "
+                "those who answered must have signed what the server tells this client"
+            )
+        alive = {other for other in round_.incoming if other in answered}
         if len(alive) < self._setting.shape.threshold:
             raise RefusedError(
                 f"{self._setting.shape.threshold} neighbours must have sent an input, but got {len(alive)}"
@@ -295,12 +289,13 @@ class MaskedClient:
         masks: dict[int, bytes] = {}
         for other, box in round_.incoming.items():
             try:
-                content = crypto.decrypt(self._channel(round_, other, other), box)
+                shares = crypto.decrypt(self._channel(round_, other, sender=other), box)
             except WireError:
                 continue  # that neighbour's shares are spoilt here; others have theirs
-            (seeds if other in alive else masks)[other] = (
-                content[: shamir.SHARE_BYTES] if other in alive else content[shamir.SHARE_BYTES :]
-            )
+            if other in alive:
+                seeds[other] = shares[: shamir.SHARE_BYTES]
+            else:
+                masks[other] = shares[shamir.SHARE_BYTES :]
         prepared = b""
         if next_adverts and self._next is not None:
             with suppress(WireError, RefusedError):  # what is wrong with the next round must not spoil this one
@@ -312,7 +307,11 @@ class MaskedClient:
     # ---- between processes ---------------------------------------------------------------------------
 
     def dump(self) -> bytes:
-        """The whole state, secrets included: it belongs where only the client can read it."""
+        """The whole state, secrets included: it belongs where only the client can read it.
+
+        Load the newest dump only, and only once: a client put back to an older one forgets what it revealed. Behind
+        `privacy/release.py` the client's ledger file remembers, and refuses.
+        """
         rounds = [_round_to_json(r) for r in (self._now, self._next)]
         replies = {place: [digest, reply.hex()] for place, (digest, reply) in self._replies.items()}
         return json.dumps({"rounds": rounds, "last": self._last, "stage": self._stage, "replies": replies}).encode()
@@ -330,29 +329,17 @@ def _reply(kind: str, round_: _Round) -> dict[str, Any]:
     return {"kind": kind, "round": round_.index}
 
 
-BOX_BYTES = _SHARES_BYTES + 16
-PREPARED = hashlib.sha256(b"the query follows with the input").hexdigest()
-
-
-def pair_mask(
-    setting: Setting, round_: int, key: X25519PrivateKey, public: bytes, one: int, other: int, query: str
-) -> bytes:
-    """The seed of two neighbours' pairwise mask; it cancels only if both answer the same query."""
-    return crypto.derive(crypto.exchange(key, public), setting.between("mask", round_, one, other, query))
-
-
 def _round_to_json(round_: _Round | None) -> Any:
     if round_ is None:
         return None
-    secrets = {name: getattr(round_, name).hex() for name in ("channel", "mask", "seed")}
-    secrets["query"] = round_.query
+    pieces = {name: getattr(round_, name).hex() for name in _PIECES}
     tables = {n: {str(k): v.hex() for k, v in getattr(round_, n).items()} for n in ("adverts", "incoming")}
-    return {"index": round_.index, **secrets, **tables}
+    return {"index": round_.index, "query": round_.query, **pieces, **tables}
 
 
 def _round_from_json(raw: Any) -> _Round | None:
     if raw is None:
         return None
-    channel, mask, seed = (bytes.fromhex(raw[name]) for name in ("channel", "mask", "seed"))
-    adverts, incoming = ({int(k): bytes.fromhex(v) for k, v in raw[n].items()} for n in ("adverts", "incoming"))
-    return _Round(raw["index"], channel, mask, seed, raw["query"], adverts, incoming)
+    pieces: dict[str, Any] = {name: bytes.fromhex(raw[name]) for name in _PIECES}
+    tables = {n: {int(k): bytes.fromhex(v) for k, v in raw[n].items()} for n in ("adverts", "incoming")}
+    return _Round(index=raw["index"], query=raw["query"], **(pieces | tables))

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from hushtune.errors import AbortedError, WireError
+from hushtune.identity import verified
 from hushtune.privacy.skellam import IntArray
 from hushtune.roster import Id
 from hushtune.seals import crypto, shamir
 from hushtune.seals.base import Exchange
-from hushtune.seals.masked_client import (
+from hushtune.seals.masked_setting import (
     ADVERT_BYTES,
     BOX_BYTES,
     PREPARED,
+    SEALED_BYTES,
     SIGNATURE_BYTES,
+    Members,
     Setting,
+    agreed_text,
     by_number,
     pair_mask,
     point,
     to_numbers,
     usable,
+    view_of,
 )
 from hushtune.wire import pack, unpack
 
-_ATTEMPTS = 400
+Shares = dict[int, dict[int, bytes]]
+"""Owner of a secret -> point of a holder -> share."""
 
 
 @dataclass
@@ -36,7 +42,7 @@ class _Prepared:
 
     index: int
     adverts: dict[int, bytes] = field(default_factory=dict)  # with signatures, as they were sent
-    boxes: dict[int, dict[int, bytes]] = field(default_factory=dict)  # sender -> holder -> encrypted shares
+    boxes: dict[int, dict[int, bytes]] = field(default_factory=dict)  # sender -> holder -> encrypted shares and tags
 
 
 class MaskedServer:
@@ -44,12 +50,11 @@ class MaskedServer:
 
     Args:
         setting: run, roster and graph.
-        needed: the fewest inputs that complete a round.
     """
 
-    def __init__(self, setting: Setting, needed: int) -> None:
+    def __init__(self, setting: Setting) -> None:
         self._setting = setting
-        self._needed = needed
+        self._needed = setting.shape.needed
         self._ready: _Prepared | None = None
         self._last = -1
         self._around = [setting.neighbours(number) for number in range(setting.shape.clients)]
@@ -74,11 +79,15 @@ class MaskedServer:
         spare = self._setting.shape.clients - self._needed
         if round_ is None or len(round_.boxes) < self._needed + (spare + 1) // 2:  # let the lost ones come back
             round_ = self._set_up(request, exchange, lost)
-        vectors, next_round = self._inputs(round_, request, length, bits, exchange, lost, last)
+        sharers = Members.of(round_.boxes, self._setting.shape.clients)
+        view = view_of(crypto.digest(request).hex(), sharers)
+        vectors, next_round = self._inputs(round_, sharers, request, length, bits, exchange, lost, last)
         self._enough(vectors, lost, "sent an input")
-        seeds, masks = self._unmask(round_, vectors, next_round, exchange)
+        answered = Members.of(vectors, self._setting.shape.clients)
+        signatures = self._agreed(round_, view, answered, exchange)
+        seeds, masks = self._unmask(round_, vectors, answered, signatures, next_round, exchange)
         self._ready = next_round
-        total = self._total(round_, vectors, seeds, masks, crypto.digest(request).hex(), length, bits)
+        total = self._total(round_, vectors, seeds, masks, view, length, bits)
         names = self._setting.roster.ids
         missing = {names[n]: lost.get(n, "no input") for n in range(self._setting.shape.clients) if n not in vectors}
         return total, missing
@@ -163,7 +172,7 @@ class MaskedServer:
         found = {}
         for number, parts in replies.items():
             try:
-                boxes = to_numbers(parts[at], BOX_BYTES)
+                boxes = to_numbers(parts[at], SEALED_BYTES)
                 if set(boxes) != {n for n in self._around[number] if n in round_.adverts}:
                     raise WireError("its shares are not for its neighbours")
                 found[number] = boxes
@@ -174,6 +183,7 @@ class MaskedServer:
     def _inputs(
         self,
         round_: _Prepared,
+        sharers: Members,
         request: bytes,
         length: int,
         bits: int,
@@ -181,7 +191,7 @@ class MaskedServer:
         lost: dict[int, str],
         last: bool,
     ) -> tuple[dict[int, IntArray], _Prepared]:
-        out = {n: (self._addressed(round_, n), request) for n in round_.boxes}
+        out = {n: (self._addressed(round_, n), sharers.bits, request) for n in round_.boxes}
         replies = self._trip("input", round_.index, out, exchange, lost, last)
         vectors: dict[int, IntArray] = {}
         for number, parts in replies.items():
@@ -197,39 +207,58 @@ class MaskedServer:
 
     def _addressed(self, round_: _Prepared, holder: int) -> bytes:
         """What the neighbours who shared have encrypted for a client."""
-        boxes = {n: round_.boxes[n][holder] for n in self._around[holder] if holder in round_.boxes.get(n, {})}
+        boxes = {n: round_.boxes[n][holder][:BOX_BYTES] for n in self._around[holder] if n in round_.boxes}
         return by_number(boxes, BOX_BYTES)
+
+    def _agreed(self, round_: _Prepared, view: str, answered: Members, exchange: Exchange) -> bytes:
+        """A quorum of signatures of who answered; none without a committee."""
+        keys, quorum = self._setting.roster.keys, self._setting.shape.quorum
+        if keys is None or not quorum:
+            return b""
+        text, late = agreed_text(self._setting, round_.index, view, answered), dict[int, str]()
+        out = {n: (answered.bits,) for n in sorted(self._setting.committee) if n in answered}
+        replies = self._trip("agree", round_.index, out, exchange, late)
+        signed = {n: parts[0] for n, parts in replies.items() if len(parts) == 1 and verified(keys[n], parts[0], text)}
+        if len(signed) < quorum:
+            raise AbortedError(
+                f"{quorum} of the {self._setting.shape.committee} clients who sign the list of those who answered must "
+                f"do so, but got {len(signed)}; nothing was opened"
+            )
+        return by_number(dict(list(signed.items())[:quorum]), SIGNATURE_BYTES)
 
     def _unmask(
         self,
         round_: _Prepared,
         vectors: Mapping[int, object],
+        answered: Members,
+        signatures: bytes,
         ahead: _Prepared,
         exchange: Exchange,
-    ) -> tuple[dict[int, dict[int, bytes]], dict[int, dict[int, bytes]]]:
-        """Shares of the self-mask seeds of those who sent an input, and of the mask keys of those who did not."""
-        out = {}
-        for number in vectors:
-            near = [n for n in self._around[number] if number in round_.boxes.get(n, {}) and n in round_.boxes]
-            alive = dict.fromkeys((n for n in near if n in vectors), b"")
-            dropped = dict.fromkeys((n for n in near if n not in vectors), b"")
-            out[number] = (by_number(alive, 0), by_number(dropped, 0), self._near(number, ahead.adverts))
+    ) -> tuple[Shares, Shares]:
+        """Shares of the self-mask seeds of those who sent an input, and of the mask keys of those who did not.
+
+        Each is compared with the tag that its owner gave for it, so wrong ones are left out.
+        """
         late: dict[int, str] = {}  # their inputs count: enough of their neighbours are there to unmask them
+        out = {n: (answered.bits, signatures, self._near(n, ahead.adverts)) for n in vectors}
         replies = self._trip("unmask", round_.index, out, exchange, late)
         self._enough(replies, late, "helped to unmask")
-        seeds: dict[int, dict[int, bytes]] = {}
-        masks: dict[int, dict[int, bytes]] = {}
+        seeds: Shares = {}
+        masks: Shares = {}
         for holder, parts in replies.items():
-            try:
-                first, second = to_numbers(parts[0], shamir.SHARE_BYTES), to_numbers(parts[1], shamir.SHARE_BYTES)
-            except (WireError, IndexError):
-                continue
-            for table, pieces in ((seeds, first), (masks, second)):
-                for owner, share in pieces.items():
-                    table.setdefault(owner, {})[point(holder)] = share
+            for table, kind, piece in zip((seeds, masks), ("seed", "mask"), parts, strict=False):
+                with suppress(WireError):
+                    for owner, share in to_numbers(piece, shamir.SHARE_BYTES).items():
+                        if crypto.tag(kind, holder, share) == self._tag(round_, owner, holder, kind):
+                            table.setdefault(owner, {})[point(holder)] = share
         prepared = {n: p for n, p in replies.items() if n in ahead.adverts and len(p) == 3 and p[2]}
         ahead.boxes = self._boxes(ahead, prepared, 2, {})
         return seeds, masks
+
+    def _tag(self, round_: _Prepared, owner: int, holder: int, kind: str) -> bytes:
+        """What the owner of a secret said one of its shares is known by."""
+        tags = round_.boxes.get(owner, {}).get(holder, b"")[BOX_BYTES:]
+        return tags[: crypto.TAG_BYTES] if kind == "seed" else tags[crypto.TAG_BYTES :]
 
     # ---- the sum -------------------------------------------------------------------------------------
 
@@ -237,64 +266,32 @@ class MaskedServer:
         self,
         round_: _Prepared,
         vectors: Mapping[int, IntArray],
-        seeds: Mapping[int, Mapping[int, bytes]],
-        masks: Mapping[int, Mapping[int, bytes]],
-        query: str,
+        seeds: Shares,
+        masks: Shares,
+        view: str,
         length: int,
         bits: int,
     ) -> IntArray:
         """Removes self masks of those who answered, and pairwise masks towards those who did not."""
-        liars: set[int] = set()
-        owner = 0
+        owner, threshold = 0, self._setting.shape.threshold
         total = np.zeros(length, dtype=f"<u{bits // 8}")
         try:
-            for number, vector in vectors.items():
-                commitment = round_.adverts[number][64:ADVERT_BYTES]
-                owner = number
-                seed = self._rebuilt(seeds.get(number, {}), liars, _committed(commitment))
+            for owner, vector in vectors.items():
+                seed = shamir.join(seeds.get(owner, {}), threshold)
+                if crypto.digest(seed) != round_.adverts[owner][64:ADVERT_BYTES]:
+                    raise WireError("its shares do not give the seed that it committed to")
                 total += vector - crypto.mask(seed, length, bits)
-            for gone in set(round_.boxes) - set(vectors):
-                survivors = [n for n in self._around[gone] if n in vectors and n in round_.boxes[gone]]
-                if not survivors:
-                    continue
-                public = round_.adverts[gone][32:64]
-                owner = gone
-                secret = crypto.private_key(self._rebuilt(masks.get(gone, {}), liars, _advertised(public)))
-                for other in survivors:
+            for owner in set(round_.boxes) - set(vectors):
+                key = crypto.private_key(shamir.join(masks.get(owner, {}), threshold))
+                if crypto.public_of(key) != round_.adverts[owner][32:64]:
+                    raise WireError("its shares do not give the key that it advertised")
+                for other in (n for n in self._around[owner] if n in vectors):
                     theirs = round_.adverts[other][32:64]
-                    pair = pair_mask(self._setting, round_.index, secret, theirs, gone, other, query)
-                    shift = crypto.mask(pair, length, bits)
-                    total = total - shift if other < gone else total + shift
+                    shift = crypto.mask(
+                        pair_mask(self._setting, round_.index, key, theirs, owner, other, view), length, bits
+                    )
+                    total = total - shift if other < owner else total + shift
         except WireError as error:
             name = self._setting.roster.ids[owner]
             raise AbortedError(f"the mask of '{name}' could not be removed: {error}; nothing was opened") from None
         return total.astype(f"<i{bits // 8}").astype(np.int64)
-
-    def _rebuilt(self, shares: Mapping[int, bytes], liars: set[int], fits: Callable[[bytes], bool]) -> bytes:
-        """A secret that fits its commitment, from shares of which some may be lies; finds out who lied."""
-        threshold = self._setting.shape.threshold
-        trusted = {x: share for x, share in shares.items() if x not in liars}
-        draw = random.Random(0)  # which shares are tried is no secret
-        points = sorted(trusted)
-        for attempt in range(_ATTEMPTS):
-            chosen = points[:threshold] if attempt == 0 else draw.sample(points, min(threshold, len(points)))
-            try:
-                secret = shamir.join({x: trusted[x] for x in chosen}, threshold)
-            except WireError:
-                if len(points) < threshold:
-                    raise
-                continue
-            if fits(secret):
-                if attempt:
-                    good = {x: trusted[x] for x in chosen}
-                    liars |= {x for x in points if x not in good and not shamir.fits(good, threshold, x, trusted[x])}
-                return secret
-        raise WireError("too many shares are wrong")
-
-
-def _committed(commitment: bytes) -> Callable[[bytes], bool]:
-    return lambda seed: crypto.digest(seed) == commitment
-
-
-def _advertised(public: bytes) -> Callable[[bytes], bool]:
-    return lambda secret: crypto.public_of(crypto.private_key(secret)) == public

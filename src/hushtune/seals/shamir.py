@@ -5,13 +5,17 @@ Any `threshold` shares give the secret back; fewer say nothing about it (Shamir 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from hushtune.errors import WireError
 from hushtune.randomness import Randomness
 
 PRIME = 2**256 + 297  # the smallest prime above 2^256
 SHARE_BYTES = 33
+_STEPS = 16  # of Horner's rule between two reductions
 
 
 def split(secret: bytes, points: Sequence[int], threshold: int, randomness: Randomness) -> list[bytes]:
@@ -22,25 +26,12 @@ def split(secret: bytes, points: Sequence[int], threshold: int, randomness: Rand
     material = randomness.bytes(48 * (threshold - 1))
     coefficients = [int.from_bytes(material[at : at + 48], "big") % PRIME for at in range(0, len(material), 48)]
     coefficients.append(int.from_bytes(secret, "big"))  # Horner's rule ends at the constant term
-    shares = []
-    for x in points:
-        value = 0
-        for coefficient in coefficients:
-            value = (value * x + coefficient) % PRIME
-        shares.append(value.to_bytes(SHARE_BYTES, "big"))
-    return shares
-
-
-def fits(shares: Mapping[int, bytes], threshold: int, point: int, share: bytes) -> bool:
-    """Whether one more share lies on the polynomial through `threshold` others.
-
-    The secret at 0 is the same, whichever `threshold` of the shares it is computed from.
-    """
-    swapped = dict(sorted(shares.items())[1:])
-    try:
-        return join({**swapped, point: share}, threshold) == join(shares, threshold)
-    except WireError:
-        return False
+    xs, values = np.array(points, dtype=object), np.zeros(len(points), dtype=object)
+    for at, coefficient in enumerate(coefficients):
+        values = values * xs + coefficient
+        if at % _STEPS == _STEPS - 1:  # the points are small, so the values grow slowly
+            values %= PRIME
+    return [int(value % PRIME).to_bytes(SHARE_BYTES, "big") for value in values]
 
 
 def join(shares: Mapping[int, bytes], threshold: int) -> bytes:
@@ -57,15 +48,15 @@ def join(shares: Mapping[int, bytes], threshold: int) -> bytes:
 
 def _weights(points: tuple[int, ...]) -> list[int]:
     """Lagrange coefficients at 0: prod over others of x_j / (x_j - x_i). The points are small, so the products stay
-    small for long and one modular inversion per point is all the heavy work."""
-    numerator = 1
-    for x in points:
-        numerator *= x
+    small for long; all denominators are inverted at once (Montgomery's trick)."""
+    numerator = math.prod(points)
+    denominators = [x * math.prod(other - x for other in points if other != x) for x in points]
+    before = [1]
+    for denominator in denominators:
+        before.append(before[-1] * denominator % PRIME)
+    inverse = pow(before[-1], -1, PRIME)
     weights = []
-    for x in points:
-        denominator = x
-        for other in points:
-            if other != x:
-                denominator *= other - x
-        weights.append(numerator * pow(denominator, -1, PRIME) % PRIME)
-    return weights
+    for denominator, product in zip(reversed(denominators), reversed(before[:-1]), strict=True):
+        weights.append(numerator * inverse * product % PRIME)
+        inverse = inverse * denominator % PRIME
+    return weights[::-1]
