@@ -72,9 +72,12 @@ class Federation:
             replies[name] = reply
         return replies
 
-    def sum(self, last: bool = False) -> tuple[np.ndarray, dict[str, str], np.ndarray]:
+    def sum(
+        self, last: bool = False, vectors: np.ndarray | None = None
+    ) -> tuple[np.ndarray, dict[str, str], np.ndarray]:
         """The opened sum, who is missing, and what the sum of the others must be."""
-        self.inputs.append(self.rng.integers(-50, 50, (len(self.clients), self.length)))
+        random_ones = self.rng.integers(-50, 50, (len(self.clients), self.length))
+        self.inputs.append(random_ones if vectors is None else vectors)
         request = f"request {self.sums}".encode()
         try:
             total, missing = self.server.sum(request, self.length, 32, self.exchange, last)

@@ -23,7 +23,6 @@ from hushtune.seals.masked_setting import (
     Setting,
     by_number,
     pair_mask,
-    point,
     to_numbers,
     view_of,
 )
@@ -83,7 +82,7 @@ def test_unmasking_with_too_few_neighbours_left_is_refused() -> None:
     form = Shape(20, degree=6, threshold=4, needed=14, committee=0, quorum=0, gap=0)
     federation = Federation(20, form=form)
     waiting = clients_before_unmasking(federation)
-    near = federation.setting.neighbours(0)
+    near = list(federation.setting.neighbours(0))
     with pytest.raises(RefusedError, match="4 neighbours must have sent an input, but got 2"):
         federation.clients[0].step(changed(waiting[0], 0, told(federation, *near[:4])), no_input)
 
@@ -185,7 +184,8 @@ class Attack:
 
     def run(self) -> np.ndarray | list[str]:
         """The victim's input, or why clients refused."""
-        federation, signatures, refusals = self.federation, dict[int, bytes](), list[str]()
+        federation, setting = self.federation, self.federation.setting
+        signatures, refusals = dict[int, bytes](), list[str]()
         clients_before("agree" if federation.roster.pinned else "unmask", federation)
         seeds: dict[int, bytes] = {}
         masks: dict[int, dict[int, bytes]] = {}
@@ -202,9 +202,9 @@ class Attack:
                 refusals.append(str(error))
                 continue
             if VICTIM in (found := to_numbers(first, shamir.SHARE_BYTES)):
-                seeds[point(holder)] = found[VICTIM]
+                seeds[setting.neighbours(VICTIM)[holder]] = found[VICTIM]
             for owner, share in to_numbers(second, shamir.SHARE_BYTES).items():
-                masks.setdefault(owner, {})[point(holder)] = share
+                masks.setdefault(owner, {})[setting.neighbours(owner)[holder]] = share
         return refusals or self.opened(seeds, masks)
 
     def opened(self, seeds: dict[int, bytes], masks: dict[int, dict[int, bytes]]) -> np.ndarray:

@@ -31,6 +31,7 @@ from hushtune.seals.masked_client import MaskedClient
 from hushtune.wire import pack, unpack
 
 _LONGEST_PLAN = 10_000
+_MOST_RUNS = 16  # that a client has keys for at one time
 _RUN = re.compile(r"[0-9a-f]{32}")
 
 
@@ -165,6 +166,8 @@ def _masked(header: dict[str, Any], parts: list[bytes], message: bytes, party: P
         if run not in party.sessions:
             setting = request.seal.setting(run, roster, request.terms())
             number = roster.ids.index(party.id)
+            while len(party.sessions) >= _MOST_RUNS:  # the oldest is forgotten: it can then only be refused
+                del party.sessions[next(iter(party.sessions))]
             party.sessions[run] = MaskedClient(setting, number, party.randomness, party.client.identity)
     elif run not in party.sessions:
         raise RefusedError("this client has no part in that run, or its state is lost")

@@ -10,10 +10,7 @@ import hashlib
 import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.ciphers.algorithms import AES
-from cryptography.hazmat.primitives.ciphers.modes import CTR
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
@@ -22,7 +19,6 @@ from hushtune.errors import WireError
 
 TAG_BYTES = 16
 _ZERO_NONCE = bytes(12)  # each key encrypts one message
-_ZERO_COUNTER = bytes(16)
 
 
 def private_key(secret: bytes) -> X25519PrivateKey:
@@ -71,10 +67,12 @@ def decrypt(key: bytes, content: bytes) -> bytes:
 
 
 def mask(seed: bytes, length: int, bits: int) -> NDArray[np.unsignedinteger]:
-    """`length` pseudo-random integers below 2^bits (32 or 64) from a 256-bit seed, by AES-256 in counter mode."""
-    size = length * bits // 8
-    stream = Cipher(AES(seed), CTR(_ZERO_COUNTER)).encryptor().update(bytes(size))
-    return np.frombuffer(stream, dtype=f"<u{bits // 8}")
+    """`length` pseudo-random integers below 2^bits (32 or 64) from a 256-bit seed that is used for nothing else.
+
+    AES-256 in counter mode: the key stream of AES-GCM, which costs one call where a bare counter mode costs four.
+    """
+    stream = AESGCM(seed).encrypt(_ZERO_NONCE, bytes(length * bits // 8), None)
+    return np.frombuffer(stream, dtype=f"<u{bits // 8}", count=length)
 
 
 def digest(content: bytes) -> bytes:

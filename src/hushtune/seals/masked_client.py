@@ -44,7 +44,6 @@ from hushtune.seals.masked_setting import (
     agreed_text,
     by_number,
     pair_mask,
-    point,
     to_numbers,
     usable,
     view_of,
@@ -101,6 +100,7 @@ class MaskedClient:
             raise RefusedError("the roster pins a key for this client that is not its own")
         self._setting = setting
         self._number = number
+        self._near = setting.neighbours(number)
         self._randomness = randomness
         self._identity = identity
         self._now: _Round | None = None
@@ -185,7 +185,7 @@ class MaskedClient:
         roster = self._setting.roster
         size = ADVERT_BYTES + (SIGNATURE_BYTES if roster.pinned else 0)
         found = to_numbers(content, size)
-        if not set(found) <= set(self._setting.neighbours(self._number)):
+        if not set(found) <= set(self._near):
             raise RefusedError("an advert is of a client that is no neighbour")
         if len(found) < self._setting.shape.threshold:
             raise RefusedError(f"{self._setting.shape.threshold} neighbours must have keys, but got {len(found)}")
@@ -197,7 +197,7 @@ class MaskedClient:
     def _share_out(self, round_: _Round, adverts: dict[int, bytes]) -> bytes:
         round_.adverts = adverts
         holders, threshold = sorted(adverts), self._setting.shape.threshold
-        points = [point(holder) for holder in holders]
+        points = [self._near[holder] for holder in holders]
         seeds = shamir.split(round_.seed, points, threshold, self._randomness)
         masks = shamir.split(round_.mask, points, threshold, self._randomness)
         boxes = {
@@ -232,7 +232,7 @@ class MaskedClient:
         self, round_: _Round, content: bytes, sharers: bytes, request: bytes, *, answer: Answer, last: bool
     ) -> bytes:
         incoming, told = to_numbers(content, BOX_BYTES), self._members(sharers, "shared")
-        if set(incoming) != {number for number in self._setting.neighbours(self._number) if number in told}:
+        if set(incoming) != {number for number in self._near if number in told}:
             raise RefusedError("the shares must be those of the neighbours who shared, no more and no less")
         if not set(incoming) <= set(round_.adverts):
             raise RefusedError("a share is from a client whose keys this client never saw")

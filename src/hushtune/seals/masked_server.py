@@ -25,7 +25,6 @@ from hushtune.seals.masked_setting import (
     agreed_text,
     by_number,
     pair_mask,
-    point,
     to_numbers,
     usable,
     view_of,
@@ -250,7 +249,7 @@ class MaskedServer:
                 with suppress(WireError):
                     for owner, share in to_numbers(piece, shamir.SHARE_BYTES).items():
                         if crypto.tag(kind, holder, share) == self._tag(round_, owner, holder, kind):
-                            table.setdefault(owner, {})[point(holder)] = share
+                            table.setdefault(owner, {})[self._around[owner][holder]] = share
         prepared = {n: p for n, p in replies.items() if n in ahead.adverts and len(p) == 3 and p[2]}
         ahead.boxes = self._boxes(ahead, prepared, 2, {})
         return seeds, masks

@@ -47,9 +47,12 @@ class Setting:
         """The clients who sign what everybody is told; nobody signs without pinned keys."""
         return frozenset(committee(self._seed, self.shape) if self.roster.pinned else ())
 
-    def neighbours(self, client: int) -> list[int]:
-        """The numbers of a client's neighbours."""
-        return list(neighbours(client, self._seed, self.shape))
+    def neighbours(self, client: int) -> dict[int, int]:
+        """The numbers of a client's neighbours, each with the point at which it has shares of the client's secrets.
+
+        Points count from 1: 0 is where the secret is.
+        """
+        return {number: at + 1 for at, number in enumerate(neighbours(client, self._seed, self.shape))}
 
     def whole(self, answered: Members) -> bool:
         """Whether the clients outside a list are spread out enough not to cut the graph of the others."""
@@ -62,7 +65,8 @@ class Setting:
 
     def between(self, role: str, round_: int, one: int, other: int, *extra: object) -> bytes:
         """One text per use of a key between two clients; the same for both."""
-        return self.purpose(role, round_, min(one, other), max(one, other), *extra)
+        low, high = (one, other) if one < other else (other, one)
+        return self.purpose(role, round_, low, high, *extra)
 
 
 # ---- lists on the wire -------------------------------------------------------------------------------
@@ -147,11 +151,6 @@ def agreed(setting: Setting, signatures: dict[int, bytes], text: bytes) -> bool:
         return True
     signed = (n in setting.committee and verified(keys[n], piece, text) for n, piece in signatures.items())
     return sum(signed) >= setting.shape.quorum
-
-
-def point(holder: int) -> int:
-    """At which point of everybody's polynomials a client has its share (0 is the secret)."""
-    return holder + 1
 
 
 def pair_mask(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -46,6 +47,7 @@ def join(shares: Mapping[int, bytes], threshold: int) -> bytes:
     return total.to_bytes(32, "big")
 
 
+@lru_cache(maxsize=256)  # if nobody drops out, the same holders' shares are taken for everybody
 def _weights(points: tuple[int, ...]) -> list[int]:
     """Lagrange coefficients at 0: prod over others of x_j / (x_j - x_i). The points are small, so the products stay
     small for long; all denominators are inverted at once (Montgomery's trick)."""
