@@ -98,6 +98,7 @@ def test_the_statement_names_an_insecure_seal(make_clients: Make, candidates: ht
         client.policy = ht.Policy(insecure=True)
     few = ht.tune(lenient, candidates, seal=ht.Masked(neighbours=4), home=tmp_path / "b", **settings)
     assert "INSECURE CHOICE, neighbours=4" in few.statement
+    assert "even if it lies" not in few.statement
 
 
 def test_the_statement_names_everything(result: ht.Result) -> None:
@@ -105,10 +106,9 @@ def test_the_statement_names_everything(result: ht.Result) -> None:
     for part in (
         "(2, 1e-05)-differential privacy for each client",
         "replace-one",
-        "Seal 'masked': no single contribution is visible to a server that follows the protocol",
+        "Seal 'masked': a server that follows the protocol sees no single contribution but their sum",
         "together with up to 1 of the 12 clients",
-        "A server that lies about who dropped out is not covered",
-        "identities not pinned: the server is trusted not to impersonate clients",
+        "identities not pinned: the server is trusted not to impersonate clients, and not to lie about who dropped out",
         "ledger: NEW",
         "Not covered: the training that follows",
         "who took part",

@@ -381,6 +381,7 @@ def test_pinned_identities(make_clients: Make, candidates: ht.Candidates, tmp_pa
     result = tune(clients, candidates)
     assert result.pinned
     assert "not pinned" not in result.statement
+    assert "Seal 'masked': the server, even if it lies, sees no single contribution" in result.statement
     roster = Roster(tuple(c.name for c in clients), tuple(c.identity.public for c in clients), bytes(range(32)))
     roster.save(tmp_path / "roster.toml")
     assert Roster.load(tmp_path / "roster.toml") == roster

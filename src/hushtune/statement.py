@@ -80,15 +80,22 @@ def _trust(result: Result) -> list[str]:
 
 
 def _masked(result: Result) -> list[str]:
+    agreed = result.pinned and result.seal["neighbours"] is None
+    server = "the server, even if it lies," if agreed else "a server that follows the protocol"
     lines = [
-        "Seal 'masked': no single contribution is visible to a server that follows the protocol, nor to the server "
-        f"together with up to {floor_share(result.seal['corrupt'], result.asked)} of the {result.asked} clients "
-        "(failure bound 2^-40). A server that lies about who dropped out is not covered."
+        f"Seal 'masked': {server} sees no single contribution but their sum, alone or together with up to "
+        f"{floor_share(result.seal['corrupt'], result.asked)} of the {result.asked} clients (failure bound 2^-40)."
     ]
     if result.seal["neighbours"] is not None:
-        lines.append(f"INSECURE CHOICE, neighbours={result.seal['neighbours']}: the failure bound is not met.")
+        lines.append(
+            f"INSECURE CHOICE, neighbours={result.seal['neighbours']}: the failure bound is not met, and a lying "
+            "server not found out."
+        )
     if not result.pinned:
-        lines.append("INSECURE CHOICE, identities not pinned: the server is trusted not to impersonate clients.")
+        lines.append(
+            "INSECURE CHOICE, identities not pinned: the server is trusted not to impersonate clients, and not to lie "
+            "about who dropped out."
+        )
     return lines
 
 

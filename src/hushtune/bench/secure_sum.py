@@ -23,7 +23,7 @@ _RUN = "0" * 32
 
 
 def rows(clients: list[int], neighbours: int | None, length: int, progress: Progress) -> Iterator[dict[str, Any]]:
-    """One row per number of clients: a first sum of a run (four trips), pinned and signed, nobody dropping out."""
+    """One row per number of clients: a first sum of a run, pinned and signed, nobody dropping out."""
     _row(4, None, length, Progress(quiet=True))  # imports and tables are not what is measured
     for count in clients:
         yield _row(count, neighbours, length, progress)
