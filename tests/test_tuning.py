@@ -425,6 +425,12 @@ def test_bad_settings_cost_nothing(
     assert not list(home.glob("**/ledger*.db"))
 
 
+def test_a_pinned_roster_has_a_seed() -> None:
+    """Without one, a server would choose the neighbours by choosing the run's id."""
+    with pytest.raises(ht.SettingError, match="random seed of 32 bytes, but got 0 bytes"):
+        Roster(("a",), (bytes(32),))
+
+
 def test_rosters_name_each_client_once() -> None:
     with pytest.raises(ht.HushtuneError):
         Roster(("a", "a"))

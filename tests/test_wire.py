@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushtune.errors import WireError
-from hushtune.wire import pack, unpack
+from hushtune.wire import pack, unpack, unpack_reply
 
 HEADERS = st.dictionaries(st.text(max_size=8), st.integers() | st.text(max_size=8) | st.none(), max_size=4)
 
@@ -52,3 +52,12 @@ def test_deep_nesting_is_refused() -> None:
     text = b"[" * 100_000
     with pytest.raises(WireError):
         unpack(b"H\x01" + len(text).to_bytes(4, "big") + text)
+
+
+def test_a_refusals_reason_is_short_and_printable() -> None:
+    with pytest.raises(WireError) as caught:
+        unpack_reply(pack({"kind": "refused", "reason": "\x1b[2J\ud800" + "x" * 10_000}))
+    assert str(caught.value).startswith("refused: ?[2J?xxx")
+    assert len(str(caught.value)) < 400
+    with pytest.raises(WireError, match="no reply"):
+        unpack_reply(None)

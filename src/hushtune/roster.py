@@ -39,6 +39,8 @@ class Roster:
             raise SettingError("a roster must name each client once, but got a name twice")
         if self.keys is not None and len(set(self.keys)) != len(self.ids):
             raise SettingError("a pinned roster must have one key of its own per client")
+        if self.keys is not None and len(self.seed) != 32:
+            raise SettingError(f"a pinned roster must have a random seed of 32 bytes, but got {len(self.seed)} bytes")
 
     def __len__(self) -> int:
         return len(self.ids)

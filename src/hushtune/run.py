@@ -180,7 +180,7 @@ class Run:
         bits = sum_bits(len(roster), query.bound, self.share_variance)
         last = step == len(self._bounds) - 1
         if self._session is None:
-            self._session = self._seal.session(self.id, roster, request.terms())
+            self._session = self._seal.session(self.id, roster, request.terms(), self._folder.first_round())
         total, dropped = self._session.sum(message, query.bound.length, bits, self._exchange, last)
         answered, needed = len(roster) - len(dropped), self._seal.needed(len(roster))
         if answered < needed:

@@ -23,7 +23,7 @@ class RunFolder:
 
     def __init__(self, folder: Path | None, settings: str) -> None:
         self._path = folder / "run.json" if folder is not None else None
-        self._state: dict[str, Any] = {"run": uuid.uuid4().hex, "settings": settings, "opened": []}
+        self._state: dict[str, Any] = {"run": uuid.uuid4().hex, "settings": settings, "opened": [], "sessions": 0}
         if self._path is None:
             return
         if (self._path.parent / "result.json").exists():
@@ -55,7 +55,7 @@ class RunFolder:
             same = state["settings"] == settings
             for kept in state["opened"]:
                 Opened(**kept["opened"])
-            str(state["run"])
+            str(state["run"]), int(state["sessions"])
         except (ValueError, KeyError, TypeError):
             raise SettingError(f"{self._path} must be written by hushtune, but it is damaged; remove it") from None
         if not same:
@@ -75,6 +75,12 @@ class RunFolder:
             return None
         kept = self._state["opened"][step]
         return Opened(**kept["opened"]), dict(kept["dropped"])
+
+    def first_round(self) -> int:
+        """A number that no session of this run has come near yet: each gets a million rounds of its own."""
+        self._state["sessions"] += 1
+        self._write()
+        return (int(self._state["sessions"]) - 1) * 1_000_000
 
     def keep(self, opened: Opened, dropped: dict[Id, str]) -> None:
         """Writes down what was opened."""

@@ -13,6 +13,7 @@ from hushtune.errors import WireError
 
 VERSION = 1
 _LENGTH = struct.Struct(">I")
+_LONGEST_REASON = 300
 
 
 def pack(header: dict[str, Any], *parts: bytes) -> bytes:
@@ -50,3 +51,17 @@ def unpack(message: bytes) -> tuple[dict[str, Any], list[bytes]]:
     if not isinstance(header, dict):
         raise WireError(f"a header must be a JSON object, but got {type(header).__name__}")
     return header, pieces[1:]
+
+
+def unpack_reply(reply: Any) -> tuple[dict[str, Any], list[bytes]]:
+    """The header and the parts of a client's reply; a refusal, or no reply at all, is a WireError with the reason.
+
+    The reason is the client's own text: what is printed of it is short and harmless to a terminal.
+    """
+    if not isinstance(reply, bytes):
+        raise WireError(str(getattr(reply, "reason", "no reply")))
+    header, parts = unpack(reply)
+    if header.get("kind") == "refused":
+        reason = str(header.get("reason"))[:_LONGEST_REASON]
+        raise WireError("refused: " + "".join(sign if sign.isprintable() else "?" for sign in reason))
+    return header, parts

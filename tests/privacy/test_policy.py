@@ -19,7 +19,7 @@ def test_the_default_accepts() -> None:
         (ht.Policy(), "insecure=True"),
         (ht.Policy(seals=("masked",), insecure=True), "seal must be one of"),
         (ht.Policy(queries=("other",), insecure=True), "query must be one of"),
-        (ht.Policy(smallest_cohort=11, insecure=True), "at least 11 clients"),
+        (ht.Policy(smallest_cohort=11, insecure=True), "at least 11 honest clients must be in every sum, but got 10"),
         (ht.Policy(epsilon=0.5, insecure=True), "got epsilon=1"),
         (ht.Policy(delta=1e-6, insecure=True), "`delta <= 1e-06` must hold"),
         (ht.Policy(neighbours=("zero-out",), insecure=True), "neighbours must be one of"),

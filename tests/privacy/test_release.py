@@ -406,8 +406,7 @@ def test_a_request_is_checked_in_every_trip_that_carries_it(
 
 def masked_opening(parties: dict[str, Party], first_round: int, asked: Request) -> Any:
     """A server that starts at a round of its choice; what it opened, or why not."""
-    session = MASKED.session(RUN, THREE, asked.terms())
-    session._last = first_round - 1
+    session = MASKED.session(RUN, THREE, asked.terms(), first_round)
     try:
         return session.sum(
             asked.to_bytes(), 5, 32, lambda trip, out: {n: respond(m, parties[n], THREE) for n, m in out.items()}, True
@@ -444,7 +443,34 @@ def test_the_terms_of_a_run_cannot_change_between_trips(tmp_path: Path) -> None:
         if trip != "input" or name != "b":
             return content
         header, parts = unpack(content)
-        return pack(header, parts[0], other)
+        return pack(header, *parts[:-1], other)
 
     with pytest.raises(ht.AbortedError, match="is not what the run began with"):
         masked_run(tmp_path, swap)
+
+
+def test_the_next_step_is_taken_up_by_a_server_that_was_interrupted(tmp_path: Path) -> None:
+    """Server and clients restart after step 0: the run goes on with rounds that no client has seen."""
+    plan = PLAN * 2
+    both = {"plan": plan, "privacy": ht.Privacy(5.0)}
+    parties = {name: party(tmp_path, name=name) for name in THREE.ids}
+    assert isinstance(masked_opening(parties, 0, masked_request(**both)), tuple)
+    restarted = {name: party(tmp_path, name=name) for name in THREE.ids}
+    assert "answered already" in masked_opening(restarted, 0, masked_request(step=1, **both))
+    total, missing = masked_opening(restarted, 1_000_000, masked_request(step=1, **both))
+    assert not missing
+    assert np.abs(total - [3, 3, 0, 0, 0]).max() < 60
+
+
+def test_a_run_whose_secrets_were_forgotten_is_refused_even_without_a_ledger(tmp_path: Path) -> None:
+    inside = party(tmp_path)
+    inside.ledger = None
+    keys = {"kind": "masked", "trip": "keys", "round": 0}
+    for number in range(20):
+        run = f"{number:032x}"
+        reply = respond(pack({**keys, "run": run}, masked_request(run=run).to_bytes()), inside, THREE)
+        assert unpack(reply)[0]["kind"] == "keys"
+    first = f"{0:032x}"
+    reply = respond(pack({**keys, "run": first, "round": 1}, masked_request(run=first).to_bytes()), inside, THREE)
+    assert "state is lost" in refusal(reply)
+    assert sum(session is not None for session in inside.sessions.values()) == 16

@@ -54,25 +54,39 @@ def test_more_dropouts_than_allowed_abort_and_nothing_is_opened(trip: str) -> No
 
 
 def test_clients_lost_in_one_sum_come_back_with_new_keys() -> None:
-    """More than half the spare clients are not prepared for the next sum: it starts with fresh keys for everybody."""
+    """Clients who are not prepared for the next sum do not count against its dropouts: keys are made anew."""
     federation = Federation(20, dropped=4, corrupt=1)
-    federation.drop = {(0, "unmask", n) for n in (0, 1, 2)}
+    federation.drop = {(0, "unmask", n) for n in (0, 1)} | {(1, "input", n) for n in (2, 3, 4)}
     total, missing, expected = federation.sum()
     assert total.tolist() == expected.tolist()
     total, missing, expected = federation.sum()
     assert total.tolist() == expected.tolist()
-    assert not missing
+    assert set(missing) == {"c2", "c3", "c4"}
     assert federation.server.trips == 8
 
 
-def test_a_few_lost_clients_do_not_cost_more_trips() -> None:
+def test_a_client_that_stays_away_costs_more_trips_once() -> None:
     federation = Federation(20, dropped=4, corrupt=1)
-    federation.drop = {(0, "unmask", 0)}
+    federation.drop = {(number, trip, 0) for number in range(5) for trip in TRIPS} - {(0, "keys", 0), (0, "shares", 0)}
+    trips_so_far = []
+    for _ in range(4):
+        total, missing, expected = federation.sum()
+        assert total.tolist() == expected.tolist()
+        assert set(missing) == {"c0"}
+        trips_so_far.append(federation.server.trips)
+    assert trips_so_far == [4, 8, 10, 12]
+
+
+@pytest.mark.parametrize("trip", ["input", "unmask"])
+def test_after_a_round_that_failed_the_next_one_starts_anew(trip: str) -> None:
+    federation = Federation(20, dropped=4, corrupt=1)
     federation.sum()
+    federation.drop = {(1, trip, n) for n in range(6)}
+    with pytest.raises(ht.AbortedError, match="nothing was opened"):
+        federation.sum()
     total, missing, expected = federation.sum()
     assert total.tolist() == expected.tolist()
-    assert set(missing) == {"c0"}
-    assert federation.server.trips == 6
+    assert not missing
 
 
 @pytest.mark.parametrize("part", range(4))

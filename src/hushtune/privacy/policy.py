@@ -24,7 +24,8 @@ class Policy:
             accepted.
         seals: accepted seals by name, e.g. ("masked",). None: all.
         queries: accepted queries by name, e.g. ("top-votes",). None: all.
-        smallest_cohort: the fewest clients that must be in the roster.
+        smallest_cohort: the fewest honest clients whose contributions must be in every opened sum: what the seal leaves
+            of the roster when as many as it allows for drop out or are corrupt.
         opt_out: True refuses everything.
     """
 
@@ -50,7 +51,7 @@ class Policy:
             kind(name, getattr(self, name), tuple)
 
     def check(
-        self, query: str, seal: str, corrupt: float, insecure: bool, clients: int, privacy: Privacy | None
+        self, query: str, seal: str, corrupt: float, insecure: bool, honest: int, privacy: Privacy | None
     ) -> None:
         """Raises RefusedError, naming the rule, if this client does not take part."""
         if self.opt_out:
@@ -63,8 +64,10 @@ class Policy:
             raise RefusedError("policy: a seal with fewer neighbours than is safe must be accepted with insecure=True")
         if self.queries is not None and query not in self.queries:
             raise RefusedError(f"policy: query must be one of {list(self.queries)}, but got '{query}'")
-        if clients < self.smallest_cohort:
-            raise RefusedError(f"policy: at least {self.smallest_cohort} clients must take part, but got {clients}")
+        if honest < self.smallest_cohort:
+            raise RefusedError(
+                f"policy: at least {self.smallest_cohort} honest clients must be in every sum, but got {honest}"
+            )
         if self.epsilon is not None and (privacy is None or privacy.epsilon > self.epsilon):
             got = "no epsilon at all" if privacy is None else f"epsilon={privacy.epsilon:g}"
             raise RefusedError(f"policy: `epsilon <= {self.epsilon:g}` must hold, but got {got}")

@@ -151,9 +151,8 @@ def _masked(header: dict[str, Any], parts: list[bytes], message: bytes, party: P
     if (earlier := _earlier(party, run, step, digest)) is not None:
         return earlier
     if trip not in ("keys", "input"):
-        if run not in party.sessions:
-            raise RefusedError("this client has no part in that run, or its state is lost")
-        return _keep(party, None, run, step, digest, lambda: party.sessions[run].step(message, _no_input))
+        session = _session(party, run)
+        return _keep(party, None, run, step, digest, lambda: session.step(message, _no_input))
     if not parts:
         raise WireError(f"trip '{trip}' must carry the request")
     request = Request.from_bytes(parts[-1])
@@ -166,23 +165,35 @@ def _masked(header: dict[str, Any], parts: list[bytes], message: bytes, party: P
         if run not in party.sessions:
             setting = request.seal.setting(run, roster, request.terms())
             number = roster.ids.index(party.id)
-            while len(party.sessions) >= _MOST_RUNS:  # the oldest is forgotten: it can then only be refused
-                del party.sessions[next(iter(party.sessions))]
+            _forget_the_oldest(party)
             party.sessions[run] = MaskedClient(setting, number, party.randomness, party.client.identity)
-    elif run not in party.sessions:
-        raise RefusedError("this client has no part in that run, or its state is lost")
-    if party.sessions[run].terms != request.terms():
+    session = _session(party, run)
+    if session.terms != request.terms():
         raise RefusedError("the request's seal, privacy, noise or plan is not what the run began with")
     if trip == "keys":
-        return _keep(party, None, run, step, digest, lambda: party.sessions[run].step(message, _no_input))
+        return _keep(party, None, run, step, digest, lambda: session.step(message, _no_input))
     bits = sum_bits(len(roster), request.query.bound, _share_variance(request, roster))
     return _once(
         request,
         digest,
         party,
         roster,
-        lambda vector: party.sessions[run].step(message, lambda _: (vector(), bits)),
+        lambda vector: session.step(message, lambda _: (vector(), bits)),
     )
+
+
+def _session(party: Party, run: str) -> MaskedClient:
+    session: MaskedClient | None = party.sessions.get(run)
+    if session is None:
+        raise RefusedError("this client has no part in that run, or its state is lost")
+    return session
+
+
+def _forget_the_oldest(party: Party) -> None:
+    """Keeps the secrets of a few runs only; a run that was forgotten is remembered as such, and refused."""
+    known = [run for run, session in party.sessions.items() if session is not None]
+    if len(known) >= _MOST_RUNS:
+        party.sessions[known[0]] = None
 
 
 def _no_input(request: bytes) -> tuple[IntArray, int]:
@@ -266,7 +277,7 @@ def _check(request: Request, party: Party, roster: Roster) -> None:
         raise RefusedError("the request's roster is not the one this client was given")
     seal = request.seal
     insecure = isinstance(seal, Masked) and seal.neighbours is not None
-    party.policy.check(request.query.name, seal.name, seal.corrupt, insecure, len(roster), request.privacy)
+    party.policy.check(request.query.name, seal.name, seal.corrupt, insecure, seal.honest(len(roster)), request.privacy)
     if request.privacy is None:
         if request.plan or request.noise.scale != 0:
             raise RefusedError("a request without epsilon must have no noise and no plan")

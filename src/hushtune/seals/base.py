@@ -61,8 +61,15 @@ class Seal:
         """Refuses numbers that cannot be met with so many clients."""
         self.honest(clients)
 
-    def session(self, run: str, roster: Roster, terms: str) -> Session:
-        """The server's end, for all sums of one run; `terms` as in `Request.terms`."""
+    def session(self, run: str, roster: Roster, terms: str, first: int = 0) -> Session:
+        """The server's end, for all sums of one run that are opened without an interruption.
+
+        Args:
+            run: the run's id.
+            roster: its clients.
+            terms: as in `Request.terms`.
+            first: larger than any round of the run's earlier sessions.
+        """
         raise SettingError(f"seal '{self.name}' has no server's end")
 
 

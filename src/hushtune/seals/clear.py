@@ -11,7 +11,7 @@ from hushtune.errors import WireError
 from hushtune.privacy.skellam import IntArray
 from hushtune.roster import Id, Roster
 from hushtune.seals.base import Exchange, Seal
-from hushtune.wire import pack, unpack
+from hushtune.wire import pack, unpack_reply
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Clear(Seal):
 
     name: ClassVar[str] = "clear"
 
-    def session(self, run: str, roster: Roster, terms: str) -> ClearSession:
+    def session(self, run: str, roster: Roster, terms: str, first: int = 0) -> ClearSession:
         """The server's end."""
         return ClearSession(roster)
 
@@ -56,11 +56,7 @@ class ClearSession:
 
 def vector_of(reply: Any, length: int) -> IntArray:
     """The vector in a reply; a WireError says why there is none."""
-    if not isinstance(reply, bytes):
-        raise WireError(getattr(reply, "reason", "no reply"))
-    header, parts = unpack(reply)
-    if header.get("kind") == "refused":
-        raise WireError(f"refused: {header.get('reason')}")
+    header, parts = unpack_reply(reply)
     if header.get("kind") != "vector" or len(parts) != 1 or len(parts[0]) != 8 * length:
         raise WireError(f"a reply must hold {length} integers")
     return np.frombuffer(parts[0], dtype="<i8").astype(np.int64)

@@ -47,6 +47,6 @@ class Masked(Seal):
         """What both ends agree on; `terms` stands for the run's seal, privacy, noise and plan."""
         return Setting(run, roster, self.shape(len(roster)), terms)
 
-    def session(self, run: str, roster: Roster, terms: str) -> MaskedServer:
-        """The server's end, for all sums of one run."""
-        return MaskedServer(self.setting(run, roster, terms))
+    def session(self, run: str, roster: Roster, terms: str, first: int = 0) -> MaskedServer:
+        """The server's end."""
+        return MaskedServer(self.setting(run, roster, terms), first)

@@ -29,7 +29,7 @@ from hushtune.seals.masked_setting import (
     usable,
     view_of,
 )
-from hushtune.wire import pack, unpack
+from hushtune.wire import pack, unpack_reply
 
 Shares = dict[int, dict[int, bytes]]
 """Owner of a secret -> point of a holder -> share."""
@@ -49,14 +49,16 @@ class MaskedServer:
 
     Args:
         setting: run, roster and graph.
+        first: the number of its first round; clients have none of the same run with such a number yet.
     """
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Setting, first: int = 0) -> None:
         self._setting = setting
         self._needed = setting.shape.needed
         self._ready: _Prepared | None = None
-        self._last = -1
+        self._last = first - 1
         self._around = [setting.neighbours(number) for number in range(setting.shape.clients)]
+        self._joined = 0  # how many clients shared when keys were last made anew
         self.trips = 0
 
     def sum(
@@ -74,10 +76,10 @@ class MaskedServer:
         Raises AbortedError, with nothing unmasked, if too few clients are left at any stage.
         """
         lost: dict[int, str] = {}
-        round_ = self._ready
-        spare = self._setting.shape.clients - self._needed
-        if round_ is None or len(round_.boxes) < self._needed + (spare + 1) // 2:  # let the lost ones come back
+        round_, self._ready = self._ready, None  # a round that fails is never tried again
+        if round_ is None or len(round_.boxes) < self._joined:  # let those who were lost since come back
             round_ = self._set_up(request, exchange, lost)
+            self._joined = len(round_.boxes)
         sharers = Members.of(round_.boxes, self._setting.shape.clients)
         view = view_of(crypto.digest(request).hex(), sharers)
         vectors, next_round = self._inputs(round_, sharers, request, length, bits, exchange, lost, last)
@@ -109,13 +111,8 @@ class MaskedServer:
         replies = exchange(name, messages)
         found = {}
         for number in out:
-            reply = replies.get(ids[number])
             try:
-                if not isinstance(reply, bytes):
-                    raise WireError(getattr(reply, "reason", "no reply"))
-                kind, parts = unpack(reply)
-                if kind.get("kind") == "refused":
-                    raise WireError(f"refused: {kind.get('reason')}")
+                kind, parts = unpack_reply(replies.get(ids[number]))
                 if kind.get("kind") != name or kind.get("round") != round_:
                     raise WireError(f"a reply to '{name}' of round {round_} was expected")
                 found[number] = parts
