@@ -24,7 +24,7 @@ ROWS = [  # lowest first; a package name stands for all its modules, unless a mo
         "roster",
     ],
     ["privacy"],
-    ["trials", "objectives", "client", "search"],
+    ["rows", "trials", "objectives", "client", "search"],
     ["query", "seals", "privacy.release"],
     ["federation", "disclosures", "result", "statement", "runfolder", "run", "simulation", "tuning"],
     ["methods", "data"],

@@ -407,7 +407,7 @@ def test_pinned_identities(make_clients: Make, candidates: ht.Candidates, tmp_pa
         ({"names": ["a", "a", "b"]}, "different names"),
         ({"names": ["a", "A", "b"]}, "different names"),
         ({"names": ["a/b", "c", "d"]}, "name must match"),
-        ({"privacy": ht.Privacy(1.0, unit="record")}, "unit"),
+        ({"method": ht.Vote(2, voters=3)}, "voters=3 needs privacy with unit='record'"),
     ],
 )
 def test_bad_settings_cost_nothing(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hushtune._version import __version__
 
 if TYPE_CHECKING:
-    from hushtune.client import Client, Rows, Split
+    from hushtune.client import Client
     from hushtune.errors import (
         AbortedError,
         BudgetError,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hushtune.privacy.policy import Policy
     from hushtune.result import Result
     from hushtune.roster import Roster
+    from hushtune.rows import Rows, Split
     from hushtune.seals.clear import Clear
     from hushtune.seals.masked import Masked
     from hushtune.search import Search
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from hushtune.verification import verify
 
 _HOMES = {
-    "client": ["Client", "Rows", "Split"],
+    "client": ["Client"],
     "errors": ["AbortedError", "BudgetError", "HushtuneError", "LedgerError", "RefusedError", "SettingError"],
     "identity": ["Identity"],
     "methods.vote": ["Vote"],
@@ -50,6 +51,7 @@ _HOMES = {
     "privacy.policy": ["Policy"],
     "result": ["Result"],
     "roster": ["Roster"],
+    "rows": ["Rows", "Split"],
     "seals.clear": ["Clear"],
     "seals.masked": ["Masked"],
     "search": ["Search"],

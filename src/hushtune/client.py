@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.policy import Policy
 from hushtune.randomness import Randomness
 from hushtune.roster import Id
+from hushtune.rows import Parts, Rows
 from hushtune.space import Config, FloatArray, config_key
 from hushtune.trials import TrialStore, from_study
 
@@ -28,53 +29,12 @@ if TYPE_CHECKING:
     import optuna
 
 
-class Data(Protocol):
-    """What a client holds: anything with a length and `take`."""
-
-    def __len__(self) -> int: ...
-
-    def take(self, indices: Any) -> Data:
-        """The rows at the given indices, as the same kind of data."""
-        ...
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Features and labels, row by row. `X` has shape (rows, ...), `y` has shape (rows,)."""
-
-    X: Any = field(repr=False)
-    y: Any = field(repr=False)
-
-    def __post_init__(self) -> None:
-        if len(self.X) != len(self.y):
-            raise SettingError(f"`len(X) == len(y)` must hold, but got {len(self.X)} and {len(self.y)}")
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    def take(self, indices: Any) -> Rows:
-        """The rows at the given indices."""
-        return Rows(_take(self.X, indices), _take(self.y, indices))
-
-
-@dataclass(frozen=True)
-class Split:
-    """Rows to train on and rows to score on, when they are given apart (a simulation's reference)."""
-
-    train: Rows
-    test: Rows
-
-
-def _take(values: Any, indices: Any) -> Any:
-    return values.iloc[indices] if hasattr(values, "iloc") else np.asarray(values)[indices]
-
-
 @dataclass
 class Client:
     """One party as the user describes it.
 
     Args:
-        data: the client's own data: `(X, y)`, or anything with `len` and `take(indices)`.
+        data: the client's own data: `(X, y)`, `Rows(X, y, subjects)`, or anything with `len` and `take(indices)`.
         objective: how it scores configs on that data. May be left out if `trials` covers all candidates.
         name: its public name in the roster. Its ledger goes by this name, so keep it the same from run to run.
             Default: its place in the list.
@@ -125,11 +85,28 @@ class Party:
     ledger: Ledger | None = field(default=None, repr=False)
     failure: str | None = field(default=None, repr=False)
     sessions: dict[str, Any] = field(default_factory=dict, repr=False)  # by run: the client's end of its seal
+    _parts: dict[Parts, list[Party]] = field(default_factory=dict, repr=False)
 
     @property
     def policy(self) -> Policy:
         """The client's own rules."""
         return self.client.policy or Policy()
+
+    def parts(self, parts: Parts) -> list[Party]:
+        """The units that answer: this party, or one for each part of its rows, with an objective of its own."""
+        if parts.voters == 1:
+            return [self]
+        if parts not in self._parts:
+            self._parts[parts] = [
+                Party(self.id, replace(self.client, data=rows), self.store, self.folder, self.randomness)
+                for rows in parts.of(self.client.data)
+            ]
+        return self._parts[parts]
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to score on."""
+        return hasattr(self.client.data, "__len__") and len(self.client.data) == 0
 
     @cached_property
     def objective(self) -> Objective | None:

@@ -50,6 +50,6 @@ def of_sum(
     mechanism, cost = "exact sum", None
     if privacy is not None:
         mechanism = f"sum with Skellam noise of standard deviation {opened.noise_variance**0.5:.4g}"
-        cost = epsilon_of((query.bound.event(noise, privacy.neighbours),), privacy.delta)
+        cost = epsilon_of((query.bound.event(noise, privacy.change),), privacy.delta)
     readers = "server and every reader of the result"
     return [*found, Disclosure(readers, f"summed {query.meaning}", (length,), mechanism, cost)]

@@ -40,8 +40,8 @@ class Bound(Protocol):
         """A vector that satisfies the bound and depends on no data."""
         ...
 
-    def event(self, noise: Noise, neighbours: Neighbours) -> Event:
-        """What opening the noisy sum costs."""
+    def event(self, noise: Noise, change: Neighbours) -> Event:
+        """What opening the noisy sum costs, if one unit's vector may change so (`Privacy.change`)."""
         ...
 
 
@@ -80,9 +80,9 @@ class KHot:
         ballot[np.argsort(words(randomness, self.length), kind="stable")[: self.k]] = 1
         return ballot
 
-    def event(self, noise: Noise, neighbours: Neighbours) -> Event:
+    def event(self, noise: Noise, change: Neighbours) -> Event:
         """Exact: the changed counts move by one each, the others not at all."""
-        changed = 2 * min(self.k, self.length - self.k) if neighbours == "replace-one" else self.k
+        changed = 2 * min(self.k, self.length - self.k) if change == "replace-one" else self.k
         return SkellamShift(noise.variance, changed)
 
 

@@ -67,6 +67,11 @@ class Method(Protocol):
 
     name: ClassVar[str]
 
+    @property
+    def voters(self) -> int:
+        """How many parts of a client's rows answer for themselves; 1: the client answers as a whole."""
+        ...
+
     def bounds(self, candidates: Candidates) -> tuple[Bound, ...]:
         """The bounds of all sums the method will open, in order, so that noise is calibrated beforehand."""
         ...
@@ -96,7 +101,7 @@ def calibrate(bounds: tuple[Bound, ...], privacy: Privacy, rule: Rule) -> Noise:
 
 def plan_of(bounds: Sequence[Bound], privacy: Privacy, noise: Noise) -> tuple[Event, ...]:
     """One event per opening."""
-    return tuple(bound.event(noise, privacy.neighbours) for bound in bounds)
+    return tuple(bound.event(noise, privacy.change) for bound in bounds)
 
 
 class Run:
@@ -111,6 +116,7 @@ class Run:
         seal: Seal,
         privacy: Privacy | None,
         bounds: tuple[Bound, ...],
+        voters: int,
         ledger: Ledger | None,
         progress: Progress,
     ) -> None:
@@ -124,6 +130,7 @@ class Run:
         self._seal = seal
         self._privacy = privacy
         self._bounds = bounds
+        self._voters = voters
         self._ledger = ledger
         self._folder = folder
         self._progress = progress
@@ -174,10 +181,12 @@ class Run:
 
     def _open(self, query: Query, step: int) -> tuple[Opened, dict[Id, str]]:
         roster = self._federation.roster
-        request = Request(self.id, step, roster.digest(), query, self._seal, self.noise, self._privacy, self.plan)
+        request = Request(
+            self.id, step, roster.digest(), query, self._seal, self.noise, self._privacy, self._voters, self.plan
+        )
         self._reserve()
         message = request.to_bytes()
-        bits = sum_bits(len(roster), query.bound, self.share_variance)
+        bits = sum_bits(len(roster), self._voters, query.bound, self.share_variance)
         last = step == len(self._bounds) - 1
         if self._session is None:
             self._session = self._seal.session(self.id, roster, request.terms(), self._folder.first_round())

@@ -40,7 +40,7 @@ class Search:
         run it is not tried again in the next one either: the work that is visibly left would tell that it failed.
 
         Args:
-            parties: the clients.
+            parties: the clients, or the parts of them that answer for themselves.
             configs: what to score.
             jobs: how many processes.
             advance: called with the number of configs that are done.
@@ -61,6 +61,9 @@ class Search:
 
     def _todo(self, party: Party, configs: Sequence[Config], private: bool) -> list[Config]:
         party.failure = None
+        if party.empty:  # the objective has nothing to work on: what such a part answers depends on no data
+            party.failure = "no rows"
+            return []
         try:
             todo = party.missing(configs, self.seed)
             if todo and private and party.failed_before(self.seed):

@@ -15,6 +15,7 @@ from hushtune.privacy.release import contribution
 from hushtune.privacy.skellam import IntArray
 from hushtune.query import Query, in_blocks
 from hushtune.randomness import SimulatedRandomness
+from hushtune.rows import Parts
 from hushtune.space import Candidates
 
 
@@ -48,11 +49,18 @@ class Shortcut:
     """
 
     def __init__(
-        self, parties: Sequence[Party], candidates: Candidates, seed: int, variance: Fraction, noise_seed: int
+        self,
+        parties: Sequence[Party],
+        parts: Parts,
+        candidates: Candidates,
+        seed: int,
+        variance: Fraction,
+        noise_seed: int,
     ) -> None:
         self.candidates = candidates
         self.seed = seed
         self._parties = list(parties)
+        self._parts = parts
         self._variance = variance
         self._randomness = SimulatedRandomness(noise_seed, "shortcut")
         self._sums: dict[Query, IntArray] = {}
@@ -60,7 +68,7 @@ class Shortcut:
     def sum(self, query: Query) -> Mapping[str, IntArray]:
         """The exact sum, kept, plus fresh noise."""
         if query not in self._sums:
-            rows = [contribution(query, party, private=True) for party in self._parties]
+            rows = [contribution(query, party, self._parts, private=True) for party in self._parties]
             self._sums[query] = np.sum(rows, axis=0, dtype=np.int64)
         exact = self._sums[query]
         return in_blocks(query, exact + skellam.sample(self._variance, len(exact), self._randomness))

@@ -15,6 +15,13 @@ _NEIGHBOURS = {
     "add-remove": "one {unit} added or removed",
 }
 
+_RECORDS = (
+    "  A record is one row, or all rows of one person where a client's data names its subjects. It touches one part of "
+    "its client's rows, and so one voter.",
+    "  NOT covered: a person with rows at two clients, or with several rows that no subject column ties together; what "
+    "a client computed from all its rows beforehand (a scaler, a feature selection).",
+)
+
 NOT_COVERED = (
     "the training that follows, unless it is private itself",
     "who took part, and who dropped out",
@@ -35,9 +42,11 @@ def _heading(result: Result) -> list[str]:
             "SIMULATION: noise and ballots come from a seed, no ledger was charged, and reference figures may be "
             "shown. What follows is what a real run with these settings would guarantee."
         )
+    voters = result.method.get("voters", 1)
+    each = f", each with {voters} voters" if voters > 1 else ""
     lines.append(
         f"Method {result.method['name']} chose 1 of {len(result.candidates)} public candidates; "
-        f"{result.asked} clients were asked, {result.answered} answered."
+        f"{result.asked} clients were asked, {result.answered} answered{each}."
     )
     for client, reason in result.dropped.items():
         lines.append(f"  not counted: {client} ({reason})")
@@ -57,6 +66,7 @@ def _guarantee(result: Result) -> list[str]:
         f"  Noise: integer (Skellam) of standard deviation {result.noise['scale']:.4g} from any "
         f"{result.noise['honest']:.0f} honest clients, in shares that each client draws itself.",
         "  A client whose scoring fails contributes a vector that depends on no data; nobody is told.",
+        *(_RECORDS if privacy.unit == "record" else ()),
     ]
 
 

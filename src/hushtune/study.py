@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hushtune.checks import number
-from hushtune.client import Client, Split
+from hushtune.client import Client
 from hushtune.data import load
 from hushtune.data.splits import split
 from hushtune.errors import SettingError
@@ -21,6 +21,7 @@ from hushtune.methods import METHODS
 from hushtune.objectives.sklearn import SklearnObjective
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
+from hushtune.rows import Split
 from hushtune.run import Method
 from hushtune.seals import seal_from_json
 from hushtune.seals.base import Seal

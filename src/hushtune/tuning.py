@@ -20,10 +20,12 @@ from hushtune.errors import SettingError
 from hushtune.federation.local import LocalFederation
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
+from hushtune.privacy.release import parts_of
 from hushtune.progress import Progress
 from hushtune.query import Bound
 from hushtune.result import Result
 from hushtune.roster import Roster
+from hushtune.rows import Parts
 from hushtune.run import Method, Run
 from hushtune.runfolder import RunFolder
 from hushtune.seals.base import Seal
@@ -89,26 +91,27 @@ def tune(
     seed = simulation.seed if simulation is not None else None
     federation = LocalFederation(clients, Path(home) if home is not None else None, roster, seed, jobs)
     seal.check(len(federation.roster))
-    federation.check(candidates.space)
+    parts = parts_of(method.voters, privacy)
+    federation.check(candidates.space, parts)
     if simulation is not None:
         ledger = None
     elif ledger is None:
         ledger = federation.coordinator_ledger()
     state = RunFolder(place, _settings(candidates, method, privacy, seal, search, seed, federation))
     with _clock("calibrate") as calibrating:
-        run = Run(state, candidates, search.seed, federation, seal, privacy, bounds, ledger, progress)
+        run = Run(state, candidates, search.seed, federation, seal, privacy, bounds, method.voters, ledger, progress)
         run.check_budget()
         federation.check_ledgers(run.charge(), seal.needed(len(federation.roster)))
     state.begin()
     log.info("run %s: %d candidates, %d clients", run.id, len(candidates), len(federation.roster))
     with _clock("score") as scoring:
-        federation.score(search, candidates.configs, progress, private=privacy is not None)
+        federation.score(search, candidates.configs, progress, privacy is not None, parts)
     with _clock("ask and choose") as asking:
         config = method.run(run)
     result = run.result(config, method_to_json(method), calibrating | scoring | asking)
     if simulation is not None:
         with _clock("reference figures") as referring:
-            figures = _figures(simulation, method, run, result.index, search, federation, progress)
+            figures = _figures(simulation, method, parts, run, result.index, search, federation, progress)
         result.simulation = {"seed": simulation.seed, "figures": figures}
         result.seconds |= referring
     if place is not None:
@@ -129,8 +132,10 @@ def _announced(candidates: Any, method: Any, privacy: Privacy | None) -> tuple[B
         )
     if not hasattr(method, "bounds") or isinstance(method, type):
         raise SettingError(f"method must be a method such as Vote(k=5), but got {method!r}")
-    if privacy is not None and privacy.unit != "client":
-        raise SettingError(f"unit must be 'client' for method '{method.name}', but got '{privacy.unit}'")
+    if method.voters > 1 and privacy is not None and privacy.unit == "client":
+        raise SettingError(
+            f"voters={method.voters} needs privacy with unit='record': for unit='client' each client has one voter"
+        )
     bounds: tuple[Bound, ...] = method.bounds(candidates)
     return bounds
 
@@ -169,6 +174,7 @@ def _clock(name: str) -> Iterator[dict[str, float]]:
 def _figures(
     simulation: Simulation,
     method: Method,
+    parts: Parts,
     run: Run,
     chosen: int,
     search: Search,
@@ -187,7 +193,7 @@ def _figures(
         raise SettingError("the simulation's reference must score at least one candidate, but all of them failed")
     scores = np.where(np.isfinite(scores), scores, np.nanmin(scores[np.isfinite(scores)]))  # failed: as bad as any
     parties = list(federation.parties.values())
-    shortcut = Shortcut(parties, candidates, search.seed, run.share_variance * len(parties), simulation.seed)
+    shortcut = Shortcut(parties, parts, candidates, search.seed, run.share_variance * len(parties), simulation.seed)
     arms = method.variants()
     means = {}
     with progress.phase("noise draws", len(arms) * simulation.draws) as advance:

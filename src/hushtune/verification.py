@@ -38,7 +38,7 @@ def verify(folder: str | os.PathLike[str]) -> list[Check]:
     for part in (_privacy, _noise, _choice, _clients, _words):
         try:
             checks += part(result)
-        except (HushtuneError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        except (HushtuneError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             checks.append(Check(f"the records for {part.__name__.strip('_')} are whole", False, str(error)))
     return checks
 
@@ -73,7 +73,12 @@ def _privacy(result: Result) -> Iterator[Check]:
         spent.epsilon <= privacy.epsilon and spent.delta <= privacy.delta,
         f"asked for ({privacy.epsilon:g}, {privacy.delta:g})",
     )
-    yield Check("the unit is one that the method protects", privacy.unit == "client", privacy.unit)
+    voters = _method(result).voters
+    yield Check(
+        "the unit is one that the method protects",
+        privacy.unit == "record" or voters == 1,
+        f"{privacy.unit}, {voters} voters per client",
+    )
 
 
 def _noise(result: Result) -> Iterator[Check]:

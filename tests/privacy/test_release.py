@@ -22,6 +22,7 @@ from hushtune.privacy.release import Request, contribution, respond
 from hushtune.query import KHot
 from hushtune.randomness import SimulatedRandomness, SystemRandomness
 from hushtune.roster import Roster
+from hushtune.rows import WHOLE
 from hushtune.run import calibrate, plan_of
 from hushtune.seals.clear import Clear, vector_of
 from hushtune.trials import TrialStore
@@ -65,7 +66,7 @@ def party(tmp_path: Path, outcome: Any = None, policy: ht.Policy | None = None, 
 
 
 def request(**changes: Any) -> Request:
-    return replace(Request(RUN, 0, ROSTER.digest(), QUERY, Clear(), NOISE, PRIVACY, PLAN), **changes)
+    return replace(Request(RUN, 0, ROSTER.digest(), QUERY, Clear(), NOISE, PRIVACY, 1, PLAN), **changes)
 
 
 def refusal(reply: bytes) -> str:
@@ -215,8 +216,8 @@ def test_the_bound_is_enforced_whatever_a_query_answers(tmp_path: Path, vector: 
     with pytest.raises(BoundError):
         cheat.bound.check(np.array(vector))
     with pytest.raises(ht.RefusedError):
-        contribution(cheat, party(tmp_path), private=False)
-    ballot = contribution(cheat, party(tmp_path), private=True)
+        contribution(cheat, party(tmp_path), WHOLE, private=False)
+    ballot = contribution(cheat, party(tmp_path), WHOLE, private=True)
     assert sorted(ballot.tolist()) == [0, 0, 0, 1, 1]
 
 
@@ -232,7 +233,7 @@ def test_the_bound_is_enforced_whatever_a_query_answers(tmp_path: Path, vector: 
         ({"plan": (SkellamShift(NOISE.variance, 2),)}, "not what the run's plan announced"),
         ({"step": 1}, "not what the run's plan announced"),
         ({"step": -1}, "not what the run's plan announced"),
-        ({"privacy": ht.Privacy(2.0, unit="record")}, "unit must be 'client'"),
+        ({"voters": 5}, "a client has one voter if unit is 'client', but got voters=5"),
         ({"privacy": None}, "without epsilon must have no noise"),
         ({"run": "../../x"}, "32 hex digits"),
         ({"privacy": ht.Privacy(2.0, delta=0.05)}, "`delta <= 0.001` must hold"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hushtune.client import Rows
 from hushtune.errors import SettingError
+from hushtune.rows import Rows
 
 
 def digits() -> Rows:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from hushtune.progress import Progress
 from hushtune.roster import Id, Roster
+from hushtune.rows import Parts
 from hushtune.search import Search
 from hushtune.space import Config, Space
 
@@ -27,12 +28,12 @@ class Federation(Protocol):
         """All clients, in public order."""
         ...
 
-    def check(self, space: Space) -> None:
-        """Lets objectives refuse a space before anything is scored or spent."""
+    def check(self, space: Space, parts: Parts) -> None:
+        """Lets objectives refuse a space, and data be refused that cannot be split so, before anything is spent."""
         ...
 
-    def score(self, search: Search, configs: Sequence[Config], progress: Progress, private: bool) -> None:
-        """Has every client fill its trials; `private` if the run has an epsilon."""
+    def score(self, search: Search, configs: Sequence[Config], progress: Progress, private: bool, parts: Parts) -> None:
+        """Has every client, or every part of it, fill its trials; `private` if the run has an epsilon."""
         ...
 
     def exchange(self, name: str, out: Mapping[Id, bytes], progress: Progress) -> Mapping[Id, bytes | Dropped]:

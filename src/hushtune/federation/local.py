@@ -21,6 +21,7 @@ from hushtune.privacy.release import respond
 from hushtune.progress import Progress
 from hushtune.randomness import SimulatedRandomness, SystemRandomness
 from hushtune.roster import Id, Roster
+from hushtune.rows import WHOLE, Parts
 from hushtune.search import Search, default_jobs
 from hushtune.space import Config, Space
 from hushtune.trials import TrialStore
@@ -91,7 +92,7 @@ class LocalFederation:
         """The coordinator's ledger for exactly these clients."""
         return Ledger(self.home / "coordinator" / f"ledger-{self.roster.digest()[:16]}.db")
 
-    def check(self, space: Space) -> None:
+    def check(self, space: Space, parts: Parts) -> None:
         """Asks each distinct objective once per kind of data; none of this looks into data."""
         seen = set()
         for party in self.parties.values():
@@ -100,8 +101,14 @@ class LocalFederation:
                 raise SettingError(
                     f"client '{party.id}' has no objective, and no trial with the knobs {sorted(space.knobs)}"
                 )
+            if parts.voters > 1 and trials is not None:
+                raise SettingError(
+                    f"voters={parts.voters} splits a client's rows, but client '{party.id}' brings an Optuna study, "
+                    "whose trials are of all its rows"
+                )
             if objective is None or (id(objective), type(data)) in seen:
                 continue
+            parts.check(data)
             seen.add((id(objective), type(data)))
             _copyable(objective)
             fingerprint(objective)  # refuses what cannot be told apart in the trial cache
@@ -129,10 +136,11 @@ class LocalFederation:
         configs: Sequence[Config],
         progress: Progress,
         private: bool,
+        parts: Parts = WHOLE,
         name: str = "scoring",
     ) -> None:
-        """Fills all trials, in parallel over clients and configs."""
-        parties = list(self.parties.values())
+        """Fills all trials, in parallel over clients, their parts and configs."""
+        parties = [part for party in self.parties.values() for part in party.parts(parts)]
         with progress.phase(name, len(parties) * len(configs)) as advance:
             search.fill(parties, configs, self.jobs, advance, private)
 

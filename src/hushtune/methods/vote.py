@@ -14,6 +14,7 @@ from hushtune.errors import SettingError
 from hushtune.methods.decode import argmax, smooth
 from hushtune.query import KHot, register
 from hushtune.randomness import words
+from hushtune.rows import MOST_VOTERS
 from hushtune.run import Openings
 from hushtune.space import Candidates, Config
 
@@ -23,10 +24,10 @@ _DECODINGS = ("argmax", "smooth")
 @register
 @dataclass(frozen=True)
 class TopVotes:
-    """One vote for each of a client's k best candidates.
+    """One vote for each of a voter's k best candidates.
 
     Args:
-        k: votes per client.
+        k: votes per voter.
         candidates: the public candidates.
         seed: the public seed with which candidates were scored.
     """
@@ -67,17 +68,21 @@ class Vote:
     """DP-HYPE (Liebenow, Peinemann, Mohammadi 2025), Algorithm 1.
 
     Args:
-        k: votes per client, between 1 and the number of candidates.
+        k: votes per voter, between 1 and the number of candidates.
+        voters: into how many parts each client splits its rows, with `Privacy(unit="record")`: every part scores the
+            candidates and casts a ballot. For few large clients; 1: each client is one voter.
         decode: "argmax" takes the candidate with the most noisy votes, as published. "smooth" first smooths the
             noisy counts over the space of candidates, which costs no privacy.
     """
 
     k: int = 5
+    voters: int = 1
     decode: Literal["argmax", "smooth"] = "argmax"
     name: ClassVar[str] = "vote"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", integer("k", self.k, 1))
+        object.__setattr__(self, "voters", integer("voters", self.voters, 1, MOST_VOTERS))
         if self.decode not in _DECODINGS:
             raise SettingError(f"decode must be one of {list(_DECODINGS)}, but got '{self.decode}'")
 
@@ -94,4 +99,5 @@ class Vote:
         votes = run.sum(TopVotes(self.k, run.candidates, run.seed))["votes"]
         if self.decode == "argmax":
             return run.candidates[argmax(votes)]
-        return run.candidates[smooth(votes, self.k * run.answered(), run.noise_variance(), run.candidates).best]
+        cast = self.k * self.voters * run.answered()
+        return run.candidates[smooth(votes, cast, run.noise_variance(), run.candidates).best]

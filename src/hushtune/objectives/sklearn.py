@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from hushtune.checks import integer, number
-from hushtune.client import Split
 from hushtune.errors import SettingError
 from hushtune.fingerprint import fingerprint
+from hushtune.rows import Split
 from hushtune.space import Config, FloatArray, Space
 
 

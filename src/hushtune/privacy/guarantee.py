@@ -22,7 +22,7 @@ class Privacy:
         delta: the chance of a larger loss, from 1e-12 to 0.1.
         unit: whose presence is hidden: a whole "client", or a single "record" of a client.
         neighbours: which data sets must look alike. "replace-one": one unit's data becomes anything else.
-            "zero-out": one unit's contribution becomes nothing, while everybody knows who took part.
+            "zero-out": one client's contribution becomes nothing, while everybody knows who took part.
             "add-remove": a record appears or disappears (record unit only: the roster of clients is public).
     """
 
@@ -36,6 +36,15 @@ class Privacy:
         object.__setattr__(self, "epsilon", number("epsilon", self.epsilon, *EPSILON_RANGE))
         object.__setattr__(self, "delta", number("delta", self.delta, *DELTA_RANGE))
         check_terms(self.unit, self.neighbours)
+
+    @property
+    def change(self) -> Neighbours:
+        """What a unit's vector may become in a neighbouring data set.
+
+        A record that changes, appears or disappears makes its part answer something else, and so does a replaced
+        client. Only a client that is zeroed out contributes nothing.
+        """
+        return "replace-one" if self.unit == "record" else self.neighbours
 
     @property
     def budget(self) -> Budget:
@@ -53,6 +62,8 @@ def check_terms(unit: str, neighbours: str) -> None:
         raise SettingError(f"unit must be one of {list(get_args(Unit))}, but got '{unit}'")
     if neighbours not in get_args(Neighbours):
         raise SettingError(f"neighbours must be one of {list(get_args(Neighbours))}, but got '{neighbours}'")
+    if unit == "record" and neighbours == "zero-out":
+        raise SettingError("neighbours='zero-out' is for unit='client'; for records use 'add-remove' or 'replace-one'")
     if unit == "client" and neighbours == "add-remove":
         raise SettingError(
             "neighbours='add-remove' cannot hold for unit='client', because the roster of clients is public; "

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hushtune.checks import integer, kind, number
 from hushtune.errors import RefusedError
-from hushtune.privacy.accounting import Neighbours
+from hushtune.privacy.accounting import Neighbours, Unit
 from hushtune.privacy.guarantee import Privacy
 
 
@@ -18,6 +18,7 @@ class Policy:
     Args:
         epsilon: the largest epsilon of one run; with it, a run without epsilon is refused. None: no such rule.
         delta: the largest delta of one run.
+        units: accepted units, e.g. ("client",). None: all.
         neighbours: accepted relations. None: all.
         corrupt: the least share of corrupt clients that the seal and its noise must allow for.
         insecure: whether a seal that calls itself insecure (fewer neighbours than its failure bound asks for) is
@@ -31,6 +32,7 @@ class Policy:
 
     epsilon: float | None = None
     delta: float = 1e-3
+    units: tuple[Unit, ...] | None = None
     neighbours: tuple[Neighbours, ...] | None = None
     corrupt: float = 0.1
     insecure: bool = False
@@ -47,7 +49,7 @@ class Policy:
         integer("smallest_cohort", self.smallest_cohort, 1)
         kind("opt_out", self.opt_out, bool, optional=False)
         kind("insecure", self.insecure, bool, optional=False)
-        for name in ("seals", "queries", "neighbours"):
+        for name in ("seals", "queries", "units", "neighbours"):
             kind(name, getattr(self, name), tuple)
 
     def check(
@@ -75,7 +77,7 @@ class Policy:
             return
         if privacy.delta > self.delta:
             raise RefusedError(f"policy: `delta <= {self.delta:g}` must hold, but got delta={privacy.delta:g}")
-        if self.neighbours is not None and privacy.neighbours not in self.neighbours:
-            raise RefusedError(
-                f"policy: neighbours must be one of {list(self.neighbours)}, but got '{privacy.neighbours}'"
-            )
+        for name, accepted in (("unit", self.units), ("neighbours", self.neighbours)):
+            if accepted is not None and getattr(privacy, name) not in accepted:
+                got = getattr(privacy, name)
+                raise RefusedError(f"policy: {name} must be one of {list(accepted)}, but got '{got}'")

@@ -14,6 +14,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from hushtune.client import Party
 from hushtune.errors import BudgetError, LedgerError, RefusedError, SettingError, WireError
 from hushtune.privacy.accounting import Event, epsilon_of, event_from_json, event_to_json
@@ -23,6 +25,7 @@ from hushtune.privacy.noise import Noise
 from hushtune.privacy.skellam import IntArray
 from hushtune.query import Query, query_from_json, query_to_json
 from hushtune.roster import Roster
+from hushtune.rows import Parts
 from hushtune.seals import seal_from_json
 from hushtune.seals.base import Seal, sum_bits
 from hushtune.seals.clear import protect
@@ -42,6 +45,7 @@ class Request:
     Args:
         run: 32 hex digits, fresh for each run.
         step: which of the run's planned openings this is.
+        voters: how many parts each client splits its rows into; each answers for itself, the client sends their sum.
         plan: the events of all openings of the run, fixed before the first; empty without epsilon.
     """
 
@@ -52,7 +56,13 @@ class Request:
     seal: Seal
     noise: Noise
     privacy: Privacy | None
+    voters: int
     plan: tuple[Event, ...]
+
+    @property
+    def parts(self) -> Parts:
+        """How each client is split."""
+        return parts_of(self.voters, self.privacy)
 
     def to_bytes(self) -> bytes:
         """The request on the wire."""
@@ -66,15 +76,16 @@ class Request:
                 "seal": self.seal.to_json(),
                 "scale": self.noise.scale,
                 "privacy": self.privacy.to_json() if self.privacy else None,
+                "voters": self.voters,
                 "plan": [event_to_json(event) for event in self.plan],
             }
         )
 
     def terms(self) -> str:
-        """One text for what stays the same in all requests of a run: seal, privacy, noise and plan."""
+        """One text for what stays the same in all requests of a run: seal, privacy, voters, noise and plan."""
         privacy = self.privacy.to_json() if self.privacy is not None else None
         plan = [event_to_json(event) for event in self.plan]
-        content = json.dumps([self.seal.to_json(), privacy, self.noise.scale, plan], sort_keys=True)
+        content = json.dumps([self.seal.to_json(), privacy, self.voters, self.noise.scale, plan], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()
 
     @classmethod
@@ -94,6 +105,7 @@ class Request:
                 seal=seal_from_json(header.pop("seal")),
                 noise=Noise(_typed(header.pop("scale"), float, int)),
                 privacy=Privacy(**privacy) if privacy is not None else None,
+                voters=_typed(header.pop("voters"), int),
                 plan=tuple(event_from_json(event) for event in header.pop("plan")),
             )
         except (KeyError, TypeError, AttributeError) as error:
@@ -172,7 +184,7 @@ def _masked(header: dict[str, Any], parts: list[bytes], message: bytes, party: P
         raise RefusedError("the request's seal, privacy, noise or plan is not what the run began with")
     if trip == "keys":
         return _keep(party, None, run, step, digest, lambda: session.step(message, _no_input))
-    bits = sum_bits(len(roster), request.query.bound, _share_variance(request, roster))
+    bits = sum_bits(len(roster), request.voters, request.query.bound, _share_variance(request, roster))
     return _once(
         request,
         digest,
@@ -248,17 +260,37 @@ def _once(
         party.ledger.check(charge)  # before the data is touched; `commit` decides
 
     def noisy() -> IntArray:
-        vector = contribution(request.query, party, private=request.privacy is not None)
+        vector = contribution(request.query, party, request.parts, private=request.privacy is not None)
         return vector + request.noise.share(honest, len(vector), party.randomness)
 
     return _keep(party, charge, request.run, step, digest, lambda: seal(noisy))
 
 
-def contribution(query: Query, party: Party, private: bool) -> IntArray:
-    """The client's vector within the bound.
+def parts_of(voters: int, privacy: Privacy | None) -> Parts:
+    """How each client of a run is split: so that the guarantee's records touch one part each."""
+    by_record = privacy is not None and privacy.unit == "record"
+    return Parts(voters, privacy.neighbours if privacy is not None and by_record else "replace-one")
 
-    When epsilon is set, a failure is a release too: the client then contributes a vector that depends on no data.
-    Either way, the reason goes to the client's own log only.
+
+def contribution(query: Query, party: Party, parts: Parts, private: bool) -> IntArray:
+    """The client's vector: the sum over its parts of one vector each, every one within the bound.
+
+    A part without rows contributes a vector that depends on no data.
+    """
+    alone = parts.voters == 1
+    vectors: list[IntArray] = [
+        query.bound.default(part.randomness) if part.empty and not alone else _answer(query, part, private)
+        for part in party.parts(parts)
+    ]
+    total: IntArray = np.sum(vectors, axis=0, dtype=np.int64)
+    return total
+
+
+def _answer(query: Query, party: Party, private: bool) -> IntArray:
+    """One unit's vector within the bound.
+
+    When epsilon is set, a failure is a release too: the unit then contributes a vector that depends on no data. Either
+    way, the reason goes to the client's own log only.
     """
     try:
         return query.bound.check(query.answer(party))
@@ -275,21 +307,21 @@ def _check(request: Request, party: Party, roster: Roster) -> None:
     """Whether the client takes part at all. Looks at the request and at public facts, never at data."""
     if request.roster != roster.digest() or party.id not in roster.ids:
         raise RefusedError("the request's roster is not the one this client was given")
-    seal = request.seal
+    seal, _ = request.seal, request.parts
     insecure = isinstance(seal, Masked) and seal.neighbours is not None
     party.policy.check(request.query.name, seal.name, seal.corrupt, insecure, seal.honest(len(roster)), request.privacy)
     if request.privacy is None:
         if request.plan or request.noise.scale != 0:
             raise RefusedError("a request without epsilon must have no noise and no plan")
         return
-    if request.privacy.unit != "client":
-        raise RefusedError(f"unit must be 'client' for query '{request.query.name}'")
+    if request.privacy.unit == "client" and request.voters != 1:
+        raise RefusedError(f"a client has one voter if unit is 'client', but got voters={request.voters}")
     _check_plan(request, request.privacy)
 
 
 def _check_plan(request: Request, privacy: Privacy) -> None:
     """The client computes the cost itself: from the bound it enforces and the noise it will add."""
-    event = request.query.bound.event(request.noise, privacy.neighbours)
+    event = request.query.bound.event(request.noise, privacy.change)
     if not 0 <= request.step < len(request.plan) or request.plan[request.step] != event:
         raise RefusedError(f"step {request.step} is not what the run's plan announced")
     cost = epsilon_of(request.plan, privacy.delta)

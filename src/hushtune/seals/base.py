@@ -91,7 +91,7 @@ class Session(Protocol):
         ...
 
 
-def sum_bits(clients: int, bound: Bound, share_variance: Fraction) -> int:
+def sum_bits(clients: int, voters: int, bound: Bound, share_variance: Fraction) -> int:
     """Bits in which a sum of so many contributions wraps with probability below 2^-120: 32, or 64."""
-    largest = clients * bound.largest + reach(float(share_variance * clients) or 1.0)
+    largest = clients * voters * bound.largest + reach(float(share_variance * clients) or 1.0)
     return 32 if largest < 2**31 else 64

@@ -1,0 +1,190 @@
+"""Unit "record": one record moves at most one ballot, through the whole way out of a client."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import hushtune as ht
+from hushtune.client import Party
+from hushtune.methods.vote import TopVotes
+from hushtune.privacy.noise import Noise
+from hushtune.privacy.release import contribution, parts_of
+from hushtune.randomness import SimulatedRandomness
+from hushtune.rows import Parts
+from hushtune.trials import TrialStore
+
+CANDIDATES = ht.Space(logisticregression__C=ht.Float(1e-3, 1e3, log=True)).grid(logisticregression__C=8)
+QUERY = TopVotes(2, CANDIDATES, 0)
+SCALED = ht.SklearnObjective(make_pipeline(StandardScaler(), LogisticRegression()), validation=0.4)
+
+
+def party(tmp_path: Path, data: Any, objective: Any = SCALED) -> Party:
+    return Party(
+        "a", ht.Client(data, objective), TrialStore(tmp_path / "t.db"), tmp_path, SimulatedRandomness(1, "ties")
+    )
+
+
+def patients(count: int = 120) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(count, 3))
+    return x, (x[:, 0] + rng.normal(size=count) > 0).astype(int)
+
+
+def losses(inside: Party, parts: Parts) -> list[list[float]]:
+    return [part.losses(CANDIDATES.configs, 0).tolist() for part in inside.parts(parts)]
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+def test_one_extreme_record_changes_what_one_part_sees(tmp_path: Path, neighbours: Any) -> None:
+    """Scaling, splitting and scoring happen inside a part: an outlier in one leaves all losses of the others alone."""
+    x, y = patients()
+    parts = Parts(10, neighbours)
+    other_x, other_y = x.copy(), y.copy()
+    if neighbours == "replace-one":
+        other_x[17], other_y[17] = 1e6, 1 - y[17]
+    else:
+        other_x, other_y = np.vstack([x, np.full((1, 3), 1e6)]), np.append(y, 1)
+    before, after = losses(party(tmp_path, (x, y)), parts), losses(party(tmp_path, (other_x, other_y)), parts)
+    assert sum(a != b for a, b in zip(before, after, strict=True)) == 1
+
+
+def test_the_contribution_is_the_sum_of_one_ballot_per_part(tmp_path: Path) -> None:
+    vector = contribution(QUERY, party(tmp_path, patients()), Parts(10), private=True)
+    assert vector.sum() == 2 * 10
+    assert vector.min() >= 0
+    assert vector.max() <= 10
+
+
+def test_the_event_is_that_of_one_ballot_under_both_relations() -> None:
+    """A part always votes: adding a record changes one ballot into another, as replacing one does."""
+    for neighbours in ("replace-one", "add-remove"):
+        privacy = ht.Privacy(1.0, unit="record", neighbours=neighbours)  # type: ignore[arg-type]
+        assert QUERY.bound.event(Noise(5.0), privacy.change).coordinates == 4  # type: ignore[attr-defined]
+    client = ht.Privacy(1.0, neighbours="zero-out")
+    assert QUERY.bound.event(Noise(5.0), client.change).coordinates == 2  # type: ignore[attr-defined]
+
+
+def test_parts_follow_the_relation() -> None:
+    assert parts_of(5, ht.Privacy(1.0, unit="record", neighbours="add-remove")) == Parts(5, "add-remove")
+    assert parts_of(5, ht.Privacy(1.0, unit="record")) == Parts(5)
+    assert parts_of(5, None) == Parts(5)
+
+
+def test_more_parts_than_rows_and_parts_of_one_class_still_vote(tmp_path: Path) -> None:
+    """Parts without rows, or that cannot be scored, cast random ballots: the sum has the same size, always."""
+    x, _ = patients(6)
+    inside = party(tmp_path, (x, np.zeros(6, dtype=int)))
+    vector = contribution(QUERY, inside, Parts(40), private=True)
+    assert vector.sum() == 2 * 40
+    assert sum(part.empty for part in inside.parts(Parts(40))) >= 34
+
+
+def test_without_epsilon_a_failing_part_is_not_hidden_but_an_empty_one_votes(tmp_path: Path) -> None:
+    @ht.objective
+    def fails(config: ht.Config, data: Any) -> float:
+        raise ValueError("no")
+
+    with pytest.raises(ht.RefusedError, match="objective failed"):
+        contribution(QUERY, party(tmp_path, patients(), fails), Parts(3), private=False)
+
+    @ht.objective
+    def first(config: ht.Config, data: Any) -> float:
+        return float(config["logisticregression__C"])
+
+    vector = contribution(QUERY, party(tmp_path, patients(3), first), Parts(8), private=False)
+    assert vector.sum() == 16
+
+
+class Remembers:
+    """An objective that keeps what it saw, and whose losses tell."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def fingerprint(self) -> str:
+        return "remembers"
+
+    def losses(self, configs: Sequence[ht.Config], data: Any, seed: int) -> Any:
+        self.seen.append(len(data))
+        return np.full(len(configs), float(len(self.seen)))
+
+
+def test_an_objective_does_not_carry_anything_from_part_to_part(tmp_path: Path) -> None:
+    inside = party(tmp_path, patients(), Remembers())
+    assert {tuple(row) for row in losses(inside, Parts(10))} == {(1.0,) * 8}
+
+
+def hospitals(count: int = 4) -> list[ht.Client]:
+    rng = np.random.default_rng(0)
+    clients = []
+    for number in range(count):
+        x = rng.normal(size=(200, 3)) + number
+        clients.append(ht.Client((x, (x[:, 0] - number + rng.normal(size=200) > 0).astype(int)), SCALED))
+    return clients
+
+
+def test_few_large_clients_end_to_end(tmp_path: Path) -> None:
+    privacy = ht.Privacy(2.0, unit="record")
+    settings = {"method": ht.Vote(k=2, voters=10), "privacy": privacy, "quiet": True, "jobs": 1}
+    result = ht.tune(hospitals(), CANDIDATES, home=tmp_path / "home", folder=tmp_path / "run", **settings)  # type: ignore[arg-type]
+    assert all(check.holds for check in ht.verify(tmp_path / "run"))
+    for part in (
+        "differential privacy for each record",
+        "4 answered, each with 10 voters",
+        "A record is one row, or all rows of one person",
+        "NOT covered: a person with rows at two clients",
+    ):
+        assert part in result.statement, part
+    spread = abs(sum(result.opened[0].blocks["votes"]) - 2 * 10 * 4)
+    assert spread < 6 * np.sqrt(8 * result.opened[0].noise_variance)
+    same = ht.tune(
+        hospitals(),
+        CANDIDATES,
+        home=tmp_path / "b",
+        **{**settings, "method": ht.Vote(2), "privacy": ht.Privacy(2.0)},  # type: ignore[arg-type]
+    )
+    assert same.noise == result.noise  # calibrated to clients, not to voters
+
+
+def test_a_ledger_of_clients_takes_no_records(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    ht.tune(hospitals(), CANDIDATES, method=ht.Vote(2), privacy=ht.Privacy(1.0), home=home, quiet=True, jobs=1)
+    with pytest.raises(ht.LedgerError, match="counts per client, but the run counts per record"):
+        ht.tune(
+            hospitals(),
+            CANDIDATES,
+            method=ht.Vote(2, voters=10),
+            privacy=ht.Privacy(1.0, unit="record"),
+            home=home,
+            quiet=True,
+            jobs=1,
+        )
+
+
+def test_a_client_may_insist_on_its_unit() -> None:
+    policy = ht.Policy(units=("client",))
+    with pytest.raises(ht.RefusedError, match="unit must be one of \\['client'\\], but got 'record'"):
+        policy.check("top-votes", "masked", 0.1, False, 10, ht.Privacy(1.0, unit="record"))
+
+
+def test_a_study_of_all_rows_is_not_split(tmp_path: Path) -> None:
+    import optuna
+
+    study = optuna.create_study()
+    clients = [dataclasses.replace(client, trials=study) for client in hospitals()]
+    with pytest.raises(ht.SettingError, match="brings an Optuna study"):
+        ht.tune(clients, CANDIDATES, method=ht.Vote(2, voters=4), privacy=ht.Privacy(1.0, unit="record"), home=tmp_path)
+
+
+def test_records_are_not_zeroed_out() -> None:
+    with pytest.raises(ht.SettingError, match="for records use 'add-remove' or 'replace-one'"):
+        ht.Privacy(1.0, unit="record", neighbours="zero-out")

@@ -1,0 +1,151 @@
+"""Parts of a client's rows: one record touches one part, under the relation that the parts were made for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hushtune as ht
+from hushtune.rows import Parts
+
+PLACES = Parts(7)
+CONTENT = Parts(7, "add-remove")
+SMALL = st.lists(st.integers(0, 5), min_size=1, max_size=40)
+
+
+class Table:
+    """As much of a pandas table as is used: rows by place, an index that must not matter, object columns."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = np.array(values, dtype=object)
+        self.iloc = self
+
+    def __getitem__(self, places: Any) -> Table:
+        return Table(self.values[places])
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.values
+
+
+def rows(values: list[int], subjects: list[str] | None = None) -> ht.Rows:
+    x = np.array(values, dtype=float)
+    return ht.Rows(x[:, None], (x > 2).astype(int), np.array(subjects) if subjects is not None else None)
+
+
+def listed(data: ht.Rows, parts: Parts) -> list[list[float]]:
+    return [np.asarray(part.X)[:, 0].tolist() for part in parts.of(data)]
+
+
+def changed(one: list[list[float]], other: list[list[float]]) -> int:
+    return sum(a != b for a, b in zip(one, other, strict=True))
+
+
+@given(SMALL, st.sampled_from([PLACES, CONTENT]))
+def test_parts_are_disjoint_and_whole(values: list[int], parts: Parts) -> None:
+    found = listed(rows(values), parts)
+    assert len(found) == 7
+    assert sorted(value for part in found for value in part) == sorted(values)
+
+
+@given(SMALL, st.data())
+def test_a_replaced_record_touches_one_part_of_places(values: list[int], data: st.DataObject) -> None:
+    at, new = data.draw(st.integers(0, len(values) - 1)), data.draw(st.integers(0, 99))
+    other = [*values[:at], new, *values[at + 1 :]]
+    assert changed(listed(rows(values), PLACES), listed(rows(other), PLACES)) <= 1
+
+
+@given(SMALL, st.data())
+def test_an_added_record_touches_one_part_by_content(values: list[int], data: st.DataObject) -> None:
+    at, new = data.draw(st.integers(0, len(values))), data.draw(st.integers(0, 99))
+    other = [*values[:at], new, *values[at:]]
+    assert changed(listed(rows(values), CONTENT), listed(rows(other), CONTENT)) == 1
+
+
+def test_the_other_way_round_more_parts_change() -> None:
+    """Why there are two ways: places move when a row is added, and a replaced row's hash moves."""
+    values = list(range(20))
+    assert changed(listed(rows(values), PLACES), listed(rows([99, *values]), PLACES)) > 1
+    replaced = [listed(rows([new, *values[1:]]), CONTENT) for new in range(100, 120)]
+    assert max(changed(listed(rows(values), CONTENT), other) for other in replaced) == 2
+
+
+PEOPLE = st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 9)), min_size=1, max_size=40)
+
+
+@given(PEOPLE, st.sampled_from([PLACES, CONTENT]))
+def test_all_rows_of_a_person_are_in_one_part(people: list[tuple[str, int]], parts: Parts) -> None:
+    names, values = [name for name, _ in people], [value for _, value in people]
+    homes: dict[str, set[int]] = {}
+    for number, part in enumerate(parts.of(rows(values, names))):
+        for name in part.subjects.tolist():
+            homes.setdefault(name, set()).add(number)
+    assert all(len(home) == 1 for home in homes.values())
+
+
+@settings(max_examples=200)
+@given(PEOPLE, st.data())
+def test_a_person_who_is_replaced_or_added_touches_one_part(people: list[tuple[str, int]], data: st.DataObject) -> None:
+    """All rows of one person change, in number too: under replace-one in their place, under add-remove anywhere."""
+    listed_people = list(dict.fromkeys(name for name, _ in people))
+    by_person = {name: [value for n, value in people if n == name] for name in listed_people}
+    new = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=5))
+
+    def data_of(of: dict[str, list[int]]) -> ht.Rows:
+        pairs = [(name, value) for name, values in of.items() for value in values]
+        return rows([value for _, value in pairs], [name for name, _ in pairs])
+
+    victim = data.draw(st.sampled_from(listed_people))
+    replaced = {("z" if name == victim else name): (new if name == victim else v) for name, v in by_person.items()}
+    assert changed(listed(data_of(by_person), PLACES), listed(data_of(replaced), PLACES)) <= 1
+    added = {"z": new, **by_person}
+    assert changed(listed(data_of(by_person), CONTENT), listed(data_of(added), CONTENT)) == 1
+
+
+def test_a_record_is_hashed_by_its_values_alone() -> None:
+    """Neither an index nor a column's type, which another row may change, moves a record to another part."""
+    whole = Parts(50, "add-remove")
+
+    def homes(values: list[list[Any]]) -> dict[str, int]:
+        return {str(row[0]): n for n, part in enumerate(whole.of(Table(values))) for row in part.values.tolist()}
+
+    integers = homes([[i, "x"] for i in range(30)])
+    with_a_float = homes([[99, "x"], *([float(i), "x"] for i in range(30))])
+    assert all(with_a_float[f"{float(name)}"] == home for name, home in integers.items())
+    plain = Parts(50, "add-remove").of(np.arange(30))
+    as_floats = Parts(50, "add-remove").of(np.array([*np.arange(30), np.nan]))
+    assert [p.tolist() for p in plain] == [p[~np.isnan(p)].tolist() for p in as_floats]
+
+
+def test_parts_of_other_kinds_of_data() -> None:
+    matrix = np.arange(40).reshape(20, 2)
+    assert sorted(np.concatenate(Parts(3).of(matrix)).tolist()) == matrix.tolist()
+    assert sum(len(part) for part in Parts(3).of(list(range(10)))) == 10
+    assert Parts(1).of("anything at all") == ["anything at all"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "data", "message"),
+    [
+        (Parts(3), object(), "needs data with `len` and `take`, but got object"),
+        (Parts(3, "add-remove"), [1, 2], "needs Rows, an array or a table, but got list"),
+    ],
+)
+def test_data_that_cannot_be_split_is_refused(parts: Parts, data: Any, message: str) -> None:
+    with pytest.raises(ht.SettingError, match=message):
+        parts.check(data)
+
+
+def test_bad_rows_and_numbers() -> None:
+    with pytest.raises(ht.SettingError, match=r"`len\(subjects\) == len\(y\)` must hold, but got 1 and 2"):
+        ht.Rows([[1], [2]], [0, 1], ["a"])
+    with pytest.raises(ht.SettingError, match="voters=0"):
+        Parts(0)
+    with pytest.raises(ht.SettingError, match="voters=10001"):
+        ht.Vote(voters=10_001)
