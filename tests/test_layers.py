@@ -18,6 +18,7 @@ ROWS = [  # lowest first; a package name stands for all its modules, unless a mo
         "wire",
         "randomness",
         "progress",
+        "svg",
         "space",
         "fingerprint",
         "identity",
@@ -28,7 +29,7 @@ ROWS = [  # lowest first; a package name stands for all its modules, unless a mo
     ["query", "seals", "privacy.release"],
     ["federation", "disclosures", "result", "statement", "runfolder", "run", "simulation", "tuning"],
     ["methods", "data"],
-    ["verification", "study"],
+    ["verification", "study", "odds", "planning"],
     ["cli", "bench"],
 ]
 

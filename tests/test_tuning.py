@@ -445,3 +445,25 @@ def test_parts_used_by_hand_are_exported_where_documented() -> None:
     assert TrialStore.__doc__
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         ht.nonsense  # noqa: B018
+
+
+def test_a_ledger_made_for_many_runs_takes_one_small_one(
+    make_clients: Make, candidates: ht.Candidates, tmp_path: Path
+) -> None:
+    """Its Rényi order, fixed for a limit of 8, cannot state epsilon 1: the run states its own, and is charged by the
+    ledger's rule."""
+    ledger = ht.Ledger.new(tmp_path / "ledger.db", 8.0, 1e-5, rule="renyi")
+    result = ht.tune(
+        make_clients(6),
+        candidates,
+        method=ht.Vote(2),
+        privacy=ht.Privacy(1.0),
+        ledger=ledger,
+        home=tmp_path,
+        quiet=True,
+    )
+    assert result.rule["name"] == "sums"
+    assert result.spent.epsilon <= 1.0
+    assert result.ledger is not None
+    assert result.ledger.rule == "renyi"
+    assert ledger.spent().epsilon < 8.0

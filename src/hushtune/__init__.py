@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from hushtune.methods.vote import Vote
     from hushtune.objectives.base import Objective, objective
     from hushtune.objectives.sklearn import SklearnObjective
+    from hushtune.odds import Agreement
+    from hushtune.planning import Plan, plan
     from hushtune.privacy.guarantee import Privacy
     from hushtune.privacy.ledger import Ledger
     from hushtune.privacy.policy import Policy
@@ -44,6 +46,8 @@ _HOMES = {
     "errors": ["AbortedError", "BudgetError", "HushtuneError", "LedgerError", "RefusedError", "SettingError"],
     "identity": ["Identity"],
     "methods.vote": ["Vote"],
+    "odds": ["Agreement"],
+    "planning": ["Plan", "plan"],
     "objectives.base": ["Objective", "objective"],
     "objectives.sklearn": ["SklearnObjective"],
     "privacy.guarantee": ["Privacy"],
@@ -64,6 +68,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AbortedError",
+    "Agreement",
     "BudgetError",
     "Candidates",
     "Choice",
@@ -78,6 +83,7 @@ __all__ = [
     "LedgerError",
     "Masked",
     "Objective",
+    "Plan",
     "Policy",
     "Privacy",
     "RefusedError",
@@ -93,6 +99,7 @@ __all__ = [
     "Vote",
     "__version__",
     "objective",
+    "plan",
     "tune",
     "verify",
 ]

@@ -104,6 +104,14 @@ def plan_of(bounds: Sequence[Bound], privacy: Privacy, noise: Noise) -> tuple[Ev
     return tuple(bound.event(noise, privacy.change) for bound in bounds)
 
 
+def rule_of(ledger: Ledger | None, privacy: Privacy | None) -> Rule:
+    """The rule that a run is calibrated and stated under: its ledger's, unless that is made for much larger sums."""
+    if ledger is None or privacy is None or not ledger.exists:
+        return Sums()
+    rule = ledger.terms().rule
+    return rule if rule.states(privacy.budget) else Sums()
+
+
 class Run:
     """The server's side of one run. Reserves before it asks, and opens nothing that the plan did not announce."""
 
@@ -134,7 +142,7 @@ class Run:
         self._ledger = ledger
         self._folder = folder
         self._progress = progress
-        self.rule: Rule = ledger.terms().rule if ledger is not None and ledger.exists else Sums()
+        self.rule = rule_of(ledger, privacy)
         self.noise = calibrate(bounds, privacy, self.rule) if privacy else Noise(0.0)
         self.plan = plan_of(bounds, privacy, self.noise) if privacy else ()
         self._ledger_is_new = False
@@ -244,7 +252,7 @@ class Run:
         charges = [entry.charge for entry in self._ledger.entries()]
         return LedgerNote(
             new=self._ledger_is_new,
-            rule=self.rule.name,
+            rule=self._ledger.terms().rule.name,
             runs=len(charges),
             exact=sum(charge.exact for charge in charges),
             limit=self._ledger.limit(),

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.bench.plot import log_log
+from hushtune import svg
+from hushtune.files import replace
 from hushtune.identity import Identity
 from hushtune.progress import Progress
 from hushtune.randomness import SystemRandomness
@@ -76,5 +77,9 @@ def draw(found: Sequence[Mapping[str, Any]], path: Path) -> None:
     (n, seconds), last = points[0], points[-1][0]
     steps = [n, *(count for count, _ in points[1:])] if last > n else [n, 10 * n]
     guide = [(count, seconds * count * math.log(count) / (n * math.log(n))) for count in steps]
+    series = {"measured": points, "n log n": guide}
+    seconds_axis = svg.decades("CPU seconds", [y for found_points in series.values() for _, y in found_points])
     title = "A masked sum of 100 integers: CPU seconds of all clients and the server"
-    log_log(path, title, "clients", "CPU seconds", {"measured": points, "n log n": guide})
+    box = svg.Box(90, 40, 530, 285)
+    plot = svg.panel(box, title, svg.decades("clients", steps), seconds_axis, series, labels=True)
+    replace(path, svg.picture(660, 380, plot))

@@ -80,6 +80,51 @@ def run(
 
 
 @app.command()
+def plan(
+    clients: Annotated[int, typer.Option(help="How many clients will be asked.")],
+    candidates: Annotated[int, typer.Option(help="How many candidates there will be.")],
+    epsilon: Annotated[float, typer.Option(help="The guarantee wanted.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="Its delta.")] = 1e-5,
+    unit: Annotated[str, typer.Option(help="Whose presence is hidden: client or record.")] = "client",
+    neighbours: Annotated[str, typer.Option(help="replace-one, zero-out or add-remove.")] = "replace-one",
+    voters: Annotated[int, typer.Option(help="Parts that each client's rows are split into, for unit record.")] = 1,
+    k: Annotated[int | None, typer.Option(help="Votes per ballot. Default: the best.")] = None,
+    seal: Annotated[str, typer.Option(help="masked or clear.")] = "masked",
+    dropouts: Annotated[float, typer.Option(help="Share of clients that may fail to answer.")] = 0.1,
+    corrupt: Annotated[float, typer.Option(help="Share of clients that may collude, or add no noise.")] = 0.1,
+    pinned: Annotated[bool, typer.Option(help="Whether identities will be pinned.")] = True,
+    ledger: Annotated[Path | None, typer.Option(help="The ledger that would be charged; only read.")] = None,
+    good: Annotated[int | None, typer.Option(help="How many candidates are good. Default: one in 20.")] = None,
+    overlap: Annotated[float, typer.Option(help="How far voters differ: sd of a loss; good 0, bad 1.")] = 0.5,
+    repetitions: Annotated[int, typer.Option(help="Simulated votes.")] = 1_000,
+    json: Json = False,
+) -> None:
+    """Say beforehand whether a vote can work: noise, odds of a good choice, best k, costs. Touches no data."""
+    from hushtune.cli import show
+    from hushtune.methods.vote import Vote
+    from hushtune.odds import Agreement
+    from hushtune.planning import plan as expect
+    from hushtune.privacy.guarantee import Privacy
+    from hushtune.privacy.ledger import Ledger
+    from hushtune.seals import seal_from_json
+
+    expected = expect(
+        clients,
+        candidates,
+        privacy=Privacy(epsilon, delta, unit, neighbours),  # type: ignore[arg-type]
+        method=Vote(k, voters) if k is not None else None,
+        voters=voters,
+        seal=seal_from_json({"name": seal, "dropouts": dropouts, "corrupt": corrupt}),
+        pinned=pinned,
+        ledger=Ledger(ledger) if ledger is not None else None,
+        agreement=Agreement(good or max(1, candidates // 20), overlap),
+        repetitions=repetitions,
+        quiet=json,
+    )
+    show.plan(expected, as_json=json)
+
+
+@app.command()
 def verify(
     folder: Annotated[Path, typer.Argument(help="A folder that `hushtune run` wrote.")], json: Json = False
 ) -> None:
@@ -195,3 +240,23 @@ def bench_secure_sum(
     rows = show.rows(secure_sum.rows(counts, neighbours, length, Progress(quiet=json)), as_json=json)
     if plot is not None:
         secure_sum.draw(rows, plot)
+
+
+@bench_app.command("dp-hype-simulation")
+def bench_dp_hype_simulation(
+    repetitions: Annotated[int, typer.Option(help="Simulated votes per setting.")] = 5_000,
+    seed: Annotated[int, typer.Option(help="Of the simulation.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Write the figure to this SVG file.")] = None,
+    json: Json = False,
+) -> None:
+    """DP-HYPE's Figure 2: the odds of a good choice, simulated, beside the bound of Theorem V.1."""
+    from hushtune.bench import dp_hype_simulation
+    from hushtune.checks import integer
+    from hushtune.cli import show
+    from hushtune.progress import Progress
+
+    integer("repetitions", repetitions, 1)
+    integer("seed", seed, 0)
+    rows = show.rows(dp_hype_simulation.rows(repetitions, seed, Progress(quiet=json)), as_json=json)
+    if plot is not None:
+        dp_hype_simulation.draw(rows, plot)

@@ -14,6 +14,7 @@ from typing import Any
 
 from hushtune.bench import machine
 from hushtune.federation.local import default_home
+from hushtune.planning import Plan
 from hushtune.privacy.accounting import Budget, event_to_json, rule_to_json
 from hushtune.privacy.ledger import Ledger
 from hushtune.result import Result
@@ -58,6 +59,51 @@ def _figures(figures: dict[str, Any]) -> None:
     }
     for name, value in rows.items():
         print(f"  {name:46} {value:.3f}")
+
+
+def plan(found: Plan, as_json: bool) -> None:
+    """What to expect of a run."""
+    if as_json:
+        print(json.dumps(found.to_json()))
+        return
+    privacy, model = found.privacy, found.agreement
+    each = f", each with {found.voters} voters" if found.voters > 1 else ""
+    print(found.verdict)
+    print(
+        f"\nSetting: {found.clients} clients{each}, {found.candidates} candidates, {found.k} votes per ballot; "
+        f"epsilon {privacy.epsilon:g}, delta {privacy.delta:g} per {privacy.unit}, {privacy.neighbours}; "
+        f"seal '{found.seal['name']}'"
+    )
+    print(
+        f"Noise: standard deviation {found.sigma:.2f} at the least, {found.noise:.2f} if everybody answers; the "
+        f"loudest among the candidates about {found.loudest:.0f}"
+    )
+    print(
+        f"Odds of a good choice, if {model.good} candidates are good and voters' losses have standard deviation "
+        f"{model.overlap:g} (good 0, bad 1):\n"
+        f"  decode=argmax {found.success:.3f}   decode=smooth {found.smooth:.2f}   guessing {found.guess:.3f}   "
+        f"at least (Theorem V.1) {found.bound:.3f}"
+    )
+    print(f"Votes per ballot; the best is k = {found.best_k}:")
+    for odds in found.by_k:
+        print(f"  k = {odds.k:<4} noise {odds.sigma:8.2f}   odds {odds.success:.3f}")
+    print("What else would give:")
+    for odds in found.instead:
+        print(f"  {odds.what:38} noise {odds.sigma:8.2f}   odds {odds.success:.3f}")
+    print(f"Traffic of a client: {found.messages:.1f} messages, about {found.bytes:,} bytes, both ways together")
+    charge = found.charge
+    print(
+        f"A ledger with rule '{charge['rule']['name']}' is charged epsilon {charge['epsilon']:.4g}, {charge['delta']:g}"
+    )
+    if found.ledger is not None:
+        print(_books(found.ledger))
+
+
+def _books(books: dict[str, Any]) -> str:
+    if not books["exists"]:
+        return f"{books['path']} does not exist: the run would make it, with {_text(books['limit'])} as its limit"
+    verdict = "the run would be allowed" if books["allowed"] else "the run would be REFUSED"
+    return f"{books['path']}: limit {_text(books['limit'])}; left {_text(books['left'])}; {verdict}"
 
 
 def checks(found: Sequence[Check], as_json: bool) -> None:

@@ -60,6 +60,7 @@ class Event(Protocol):
         ...
 
 
+_ORDERS = (1.5, 2.0, 3.0, 5.0, 8.0, 16.0, 32.0, 64.0, 128.0)  # at one of these Rényi bounds are within reason
 _LEAST_VARIANCE = 0.01  # epsilon of a single coordinate is about 10 here: less noise counts as none
 _CUT = -50.0  # outcomes less likely than e^-50 count as certain loss: cheap to carry, and never optimistic
 
@@ -203,13 +204,13 @@ def epsilon_of(events: tuple[Event, ...], delta: float) -> float:
         part = event.pld(interval, times)
         total = part if total is None else total.compose(part)
     assert total is not None
-    ideal = float(total.get_epsilon_for_delta(delta))
-    slack = sampler_slack(ideal)
+    most = min(rdp_to_epsilon(rdp_of(events, order), order, delta) for order in _ORDERS)
+    slack = sampler_slack(most)
     return float(total.get_epsilon_for_delta(delta - slack)) if slack < delta else math.inf
 
 
 def sampler_slack(epsilon: float) -> float:
-    """The part of delta that pays for the sampler at an epsilon near the given one."""
+    """The part of delta that pays for the sampler, at an epsilon up to the given one and a little beyond."""
     return (1 + math.exp(min(epsilon + 1, 700))) * SAMPLER_SLACK
 
 
@@ -258,16 +259,21 @@ def smallest_scale(cost: Callable[[float], float], epsilon: float, start: float)
     `cost` falls with the scale, roughly like 1/scale, so a secant on the log-log curve lands in a few steps.
     """
     low, high = 0.0, math.inf
-    scale = start
+    scale, slope, before = start, -1.0, (0.0, 0.0)
     for _ in range(200):
         got = cost(scale)
+        if 0 < got < math.inf:
+            here = math.log(scale), math.log(got)
+            if before != (0.0, 0.0) and here[0] != before[0] and here[1] != before[1]:
+                slope = min(-0.3, max(-3.0, (here[1] - before[1]) / (here[0] - before[0])))
+            before = here
         if got <= epsilon:
             high = scale
             if got >= epsilon * (1 - 1e-5) or high - low <= 1e-5 * high:
                 return high
         else:
             low = scale
-        guess = scale * (got / epsilon) * (1 + 4e-6) if 0 < got < math.inf else scale * 2
+        guess = scale * (epsilon / got) ** (1 / slope) * (1 + 4e-6) if 0 < got < math.inf else scale * 2
         if not low < guess < high:
             guess = (low + high) / 2 if high < math.inf else 2 * low
         scale = guess
@@ -285,6 +291,10 @@ class Rule(Protocol):
         """What charges, each (events, delta), come to; `delta` is the limit's."""
         ...
 
+    def states(self, budget: Budget) -> bool:
+        """Whether a single run's guarantee of this size can sensibly be stated under the rule."""
+        ...
+
 
 @dataclass(frozen=True)
 class Sums:
@@ -298,6 +308,10 @@ class Sums:
             math.fsum(epsilon_of(events, own) for events, own in charges),
             math.fsum(own for _, own in charges),
         )
+
+    def states(self, budget: Budget) -> bool:
+        """Always: a single run's own epsilon is tight."""
+        return True
 
 
 @dataclass(frozen=True)
@@ -325,6 +339,10 @@ class Renyi:
         if slack >= delta:
             return Budget(math.inf, delta)
         return Budget(rdp_to_epsilon(rdp, self.order, delta - slack), delta)
+
+    def states(self, budget: Budget) -> bool:
+        """Not if converting no divergence at all already takes half of it: the order was fixed for a larger limit."""
+        return rdp_to_epsilon(0.0, self.order, budget.delta) <= budget.epsilon / 2
 
 
 def rule_to_json(rule: Rule) -> dict[str, Any]:

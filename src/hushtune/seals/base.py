@@ -61,6 +61,18 @@ class Seal:
         """Refuses numbers that cannot be met with so many clients."""
         self.honest(clients)
 
+    def traffic(self, clients: int, length: int, bits: int, request: int, pinned: bool) -> tuple[float, int]:
+        """Messages and bytes, both ways, of an average client in a run with one sum, nobody dropping out.
+
+        Args:
+            clients: in the roster.
+            length: of the vectors.
+            bits: of the sum.
+            request: the request's bytes.
+            pinned: whether identities are pinned.
+        """
+        raise SettingError(f"seal '{self.name}' does not say what it sends")
+
     def session(self, run: str, roster: Roster, terms: str, first: int = 0) -> Session:
         """The server's end, for all sums of one run that are opened without an interruption.
 

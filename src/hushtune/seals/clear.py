@@ -23,6 +23,10 @@ class Clear(Seal):
 
     name: ClassVar[str] = "clear"
 
+    def traffic(self, clients: int, length: int, bits: int, request: int, pinned: bool) -> tuple[float, int]:
+        """One request, one vector."""
+        return 2, request + len(protect(np.zeros(length, dtype=np.int64)))
+
     def session(self, run: str, roster: Roster, terms: str, first: int = 0) -> ClearSession:
         """The server's end."""
         return ClearSession(roster)

@@ -8,10 +8,11 @@ from typing import ClassVar
 from hushtune.checks import integer
 from hushtune.errors import SettingError
 from hushtune.roster import Roster
+from hushtune.seals import shamir
 from hushtune.seals.base import Seal, floor_share
 from hushtune.seals.graph import Shape, shape
 from hushtune.seals.masked_server import MaskedServer
-from hushtune.seals.masked_setting import Setting
+from hushtune.seals.masked_setting import ADVERT_BYTES, BOX_BYTES, SEALED_BYTES, SIGNATURE_BYTES, Setting
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,27 @@ class Masked(Seal):
         """Refuses parameters that cannot be met."""
         self.honest(clients)
         self.shape(clients)
+
+    def traffic(self, clients: int, length: int, bits: int, request: int, pinned: bool) -> tuple[float, int]:
+        """Computed from the sizes of all parts; `bench secure-sum` counts the real ones."""
+        form = self.shape(clients)
+        advert = ADVERT_BYTES + SIGNATURE_BYTES * pinned
+        everybody, near = -(-clients // 8), form.degree * 4  # a set of clients as bits; a list of neighbours
+        trips = {
+            "keys": (request, advert),
+            "shares": (near + form.degree * advert, near + form.degree * SEALED_BYTES),
+            "input": (near + form.degree * BOX_BYTES + everybody + request, length * bits // 8),
+            "unmask": (
+                everybody + form.quorum * (4 + SIGNATURE_BYTES) * pinned,
+                near + form.degree * shamir.SHARE_BYTES,
+            ),
+        }
+        framing = 150  # headers and lengths of a message and its reply
+        signing = form.committee / clients if pinned else 0.0
+        total = sum(sum(sizes) + framing for sizes in trips.values()) + signing * (
+            everybody + SIGNATURE_BYTES + framing
+        )
+        return 2 * (len(trips) + signing), round(total)
 
     def setting(self, run: str, roster: Roster, terms: str) -> Setting:
         """What both ends agree on; `terms` stands for the run's seal, privacy, noise and plan."""

@@ -1,0 +1,113 @@
+"""Small plots as SVG, so that figures and reports need no plotting library. Light and dark follow the reader."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from xml.sax.saxutils import escape
+
+COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#b83280", "#4a5568")
+STYLE = (
+    "text{font:13px system-ui,sans-serif;fill:#1b2733}.grid{stroke:#d5dde5}.line{fill:none;stroke-width:2}"
+    ".dashed{stroke-dasharray:2 4;stroke-width:1.5}"
+    + "".join(f".s{i}{{stroke:{c};fill:{c}}}" for i, c in enumerate(COLOURS))
+    + ".line{fill:none}@media (prefers-color-scheme:dark){text{fill:#e8eef4}.grid{stroke:#33424f}}"
+)
+Points = Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """From the first tick to the last; on a logarithmic scale if `log`."""
+
+    name: str
+    ticks: Sequence[float]
+    log: bool = False
+
+    def at(self, value: float) -> float:
+        """Where a value lies between the ends: 0 to 1."""
+        low, high, here = (math.log(v) if self.log else v for v in (self.ticks[0], self.ticks[-1], value))
+        return (here - low) / (high - low)
+
+
+def decades(name: str, values: Sequence[float]) -> Axis:
+    """A logarithmic axis with a tick at each power of ten around the values."""
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    return Axis(name, [10.0**decade for decade in range(low, max(high, low + 1) + 1)], log=True)
+
+
+@dataclass(frozen=True)
+class Box:
+    """Where a plot's inner area lies."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+
+    def place(self, x: Axis, y: Axis, point: tuple[float, float]) -> tuple[float, float]:
+        """A point of the plot in the picture."""
+        return self.left + x.at(point[0]) * self.width, self.top + (1 - y.at(point[1])) * self.height
+
+
+def panel(
+    box: Box,
+    title: str,
+    x: Axis,
+    y: Axis,
+    series: Mapping[str, Points],
+    dashed: Mapping[str, Points] | None = None,
+    labels: bool = False,
+) -> str:
+    """Axes and named series, each in its colour; `dashed` ones have the colour of the series of the same name."""
+    parts = [text(box.left, box.top - 10, title)]
+    for tick in x.ticks:
+        at = box.left + x.at(tick) * box.width
+        parts.append(f'<line class="grid" x1="{at:.1f}" y1="{box.top}" x2="{at:.1f}" y2="{box.top + box.height}"/>')
+        parts.append(text(at, box.top + box.height + 17, f"{tick:,g}", "middle"))
+    for tick in y.ticks:
+        at = box.top + (1 - y.at(tick)) * box.height
+        parts.append(f'<line class="grid" x1="{box.left}" y1="{at:.1f}" x2="{box.left + box.width}" y2="{at:.1f}"/>')
+        parts.append(text(box.left - 7, at + 4, f"{tick:,g}", "end"))
+    parts.append(text(box.left + box.width / 2, box.top + box.height + 36, x.name, "middle"))
+    middle, side = box.top + box.height / 2, box.left - 48
+    turn = f' transform="rotate(-90 {side} {middle})"'
+    parts.append(f'<text x="{side}" y="{middle}" text-anchor="middle"{turn}>{escape(y.name)}</text>')
+    for number, (name, points) in enumerate(series.items()):
+        placed = [box.place(x, y, point) for point in points]
+        parts.append(polyline(placed, f"line s{number}"))
+        parts += [f'<circle class="s{number}" cx="{px:.1f}" cy="{py:.1f}" r="3"/>' for px, py in placed]
+        if labels:
+            parts.append(text(placed[-1][0] - 8, placed[-1][1] - 10, name, "end"))
+        if dashed is not None and name in dashed:
+            parts.append(polyline([box.place(x, y, point) for point in dashed[name]], f"line dashed s{number}"))
+    return "\n".join(parts)
+
+
+def polyline(points: Points, style: str) -> str:
+    """A line through points of the picture."""
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    return f'<polyline class="{style}" points="{line}"/>'
+
+
+def text(x: float, y: float, content: str, anchor: str = "start") -> str:
+    """Text, escaped."""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(content)}</text>'
+
+
+def legend(left: float, top: float, names: Sequence[str]) -> str:
+    """The series' names in their colours, in a row."""
+    parts, at = [], left
+    for number, name in enumerate(names):
+        parts.append(f'<circle class="s{number}" cx="{at:.1f}" cy="{top - 4:.1f}" r="5"/>')
+        parts.append(text(at + 10, top, name))
+        at += 34 + 7.5 * len(name)
+    return "\n".join(parts)
+
+
+def picture(width: float, height: float, *parts: str) -> str:
+    """The whole file."""
+    body = "\n".join(parts)
+    view = f'viewBox="0 0 {width:g} {height:g}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {view}>\n<style>{STYLE}</style>\n{body}\n</svg>\n'
