@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format clean
+.PHONY: help demo test test-all test-browser screenshots docs lint format clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -28,6 +28,24 @@ demo: $(VENV)/core ## 100 clients agree on a config by a private vote (under 2 m
 test: $(VENV)/dev ## tests of the core install
 	$(BIN)/pytest -n $(JOBS)
 
+$(VENV)/browser: $(VENV)/dev
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[browser]'
+	@touch $@
+
+test-browser: $(VENV)/browser ## the report in headless Chromium (Debian packages chromium and chromium-driver)
+	$(BIN)/pytest -o addopts="-q --strict-markers --import-mode=importlib" tests/browser
+
+screenshots: $(VENV)/browser ## pictures of the demo's report for README and docs
+	$(BIN)/python tests/browser/screenshots.py runs/demo docs/pictures
+
+$(VENV)/docs: $(VENV)/dev
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
+docs: $(VENV)/docs ## the site in site/: a broken link fails; the examples run in `make test`
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "site/index.html"
+
 lint: $(VENV)/dev ## formatting, lint, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -37,7 +55,7 @@ format: $(VENV)/dev ## rewrite files in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test-all: test lint ## everything
+test-all: test lint docs test-browser ## everything
 
 clean: ## remove what the targets above made
-	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) runs site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -30,6 +30,7 @@ ROWS = [  # lowest first; a package name stands for all its modules, unless a mo
     ["federation", "disclosures", "result", "statement", "runfolder", "run", "simulation", "tuning"],
     ["methods", "data"],
     ["verification", "study", "odds", "planning"],
+    ["reporting"],
     ["cli", "bench"],
 ]
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hushtune.privacy.guarantee import Privacy
     from hushtune.privacy.ledger import Ledger
     from hushtune.privacy.policy import Policy
+    from hushtune.reporting import report
     from hushtune.result import Result
     from hushtune.roster import Roster
     from hushtune.rows import Rows, Split
@@ -53,6 +54,7 @@ _HOMES = {
     "privacy.guarantee": ["Privacy"],
     "privacy.ledger": ["Ledger"],
     "privacy.policy": ["Policy"],
+    "reporting": ["report"],
     "result": ["Result"],
     "roster": ["Roster"],
     "rows": ["Rows", "Split"],
@@ -100,6 +102,7 @@ __all__ = [
     "__version__",
     "objective",
     "plan",
+    "report",
     "tune",
     "verify",
 ]

@@ -34,10 +34,11 @@ class Opened:
 
 @dataclass(frozen=True)
 class LedgerNote:
-    """The coordinator's ledger after the run: how many runs it has seen, `exact` of them without epsilon."""
+    """The coordinator's ledger before and after the run: how many runs it has seen, `exact` of them without epsilon."""
 
     new: bool
     rule: str
+    before: Budget
     runs: int
     exact: int
     limit: Budget | None
@@ -143,7 +144,9 @@ class Result:
     def _from_json(cls, raw: dict[str, Any]) -> Result:
         note = raw["ledger"]
         if note is not None:
-            budgets = {n: Budget(**note[n]) if note[n] is not None else None for n in ("limit", "spent", "left")}
+            budgets = {
+                n: Budget(**note[n]) if note[n] is not None else None for n in ("before", "limit", "spent", "left")
+            }
             note = LedgerNote(**{**note, **budgets})
         return cls(
             config=raw["config"],

@@ -253,6 +253,7 @@ class Run:
         return LedgerNote(
             new=self._ledger_is_new,
             rule=self._ledger.terms().rule.name,
+            before=self._ledger.spent(without=self.id),
             runs=len(charges),
             exact=sum(charge.exact for charge in charges),
             limit=self._ledger.limit(),

@@ -58,6 +58,7 @@ def run(
 ) -> None:
     """Run a study: score, ask, choose, and say what that revealed."""
     from hushtune.cli import show
+    from hushtune.reporting import report
     from hushtune.study import read
     from hushtune.tuning import tune
 
@@ -76,7 +77,7 @@ def run(
             jobs=jobs,
             quiet=quiet,
         )
-    show.result(result, out / "result.json", as_json=json)
+    show.result(result, report(out), as_json=json)
 
 
 @app.command()
@@ -122,6 +123,14 @@ def plan(
         quiet=json,
     )
     show.plan(expected, as_json=json)
+
+
+@app.command("report")
+def report_(folder: Annotated[Path, typer.Argument(help="A folder that `hushtune run` wrote.")]) -> None:
+    """Write report.html: one file that shows what a run chose, opened, cost and revealed."""
+    from hushtune.reporting import report
+
+    print(report(folder))
 
 
 @app.command()

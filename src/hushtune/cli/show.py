@@ -35,7 +35,7 @@ def stdout_kept_clean() -> Iterator[None]:
         os.close(kept)
 
 
-def result(outcome: Result, path: Path, as_json: bool) -> None:
+def result(outcome: Result, report: Path, as_json: bool) -> None:
     """The outcome of a run."""
     if as_json:
         print(json.dumps(outcome.to_json()))
@@ -44,7 +44,7 @@ def result(outcome: Result, path: Path, as_json: bool) -> None:
     if outcome.simulation is not None and outcome.simulation["figures"] is not None:
         _figures(outcome.simulation["figures"])
     print(f"\nPrivacy statement\n{outcome.statement}")
-    print(f"\nresult: {path}   check it: hushtune verify {path.parent}")
+    print(f"\nresult: {report.parent / 'result.json'}   report: {report}   check it: hushtune verify {report.parent}")
     if outcome.privacy is not None and outcome.simulation is None:
         print(f"a client whose scoring failed says so in its own log only: {default_home()}/clients/*/client.log")
 

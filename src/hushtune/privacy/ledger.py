@@ -202,10 +202,11 @@ class Ledger:
         with self._open() as db:
             return self._entries(db)
 
-    def spent(self) -> Budget:
-        """What all charges come to under the ledger's rule, computed from their events now."""
+    def spent(self, without: str | None = None) -> Budget:
+        """What all charges, `without` one run's, come to under the ledger's rule, computed from their events now."""
         with self._open() as db:
-            return _total(_terms(db), [entry.charge for entry in self._entries(db)], _limit(db) or Budget(0.0, 0.0))
+            charges = [entry.charge for entry in self._entries(db) if entry.charge.run != without]
+            return _total(_terms(db), charges, _limit(db) or Budget(0.0, 0.0))
 
     def left(self) -> Budget | None:
         """The largest (epsilon, delta) one more run can have; None without a limit."""

@@ -1,0 +1,212 @@
+"""The page: sections as HTML. Everything that a user named goes through `escape`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from hushtune.privacy.accounting import Budget
+from hushtune.reporting.plots import counts_plot, parallel_plot, shares_plot
+from hushtune.result import Result
+from hushtune.statement import NOT_COVERED
+from hushtune.verification import Check
+
+
+def page(result: Result, checks: Sequence[Check]) -> str:
+    """The whole file."""
+    style = files("hushtune.reporting").joinpath("style.css").read_text(encoding="utf-8")
+    sections = [
+        _head(result),
+        _section("chosen", "The chosen config", _config(result), _figures(result)),
+        _section("counts", "What was opened", *_counts(result)),
+        _section("candidates", "All candidates", *_candidates(result)),
+        _section("disclosures", "Who learned what", _disclosures(result)),
+        _section("budget", "Budget", _budget(result)),
+        _section("clients", "Clients", _clients(result)),
+        _section("time", "Time", shares_plot(result.seconds)),
+        _section("not-covered", "What is not covered", _list(NOT_COVERED)),
+        _section("statement", "The privacy statement", f"<pre>{escape(result.statement)}</pre>"),
+        _section("verify", "How to check this", _verify(result, checks)),
+    ]
+    body = "\n".join(sections)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n'
+        f"<title>hushtune run {escape(result.run[:8])}</title>\n<style>\n{style}</style>\n</head>\n"
+        f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _section(name: str, title: str, *content: str) -> str:
+    return f'<section id="{name}">\n<h2>{title}</h2>\n' + "\n".join(content) + "\n</section>"
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table of texts."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
+    body = "\n".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
+    return f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>'
+
+
+def _list(items: Iterable[str]) -> str:
+    return "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in items) + "</ul>"
+
+
+def _note(text: str) -> str:
+    return f'<p class="note">{escape(text)}</p>'
+
+
+def _head(result: Result) -> str:
+    privacy, voters = result.privacy, result.method.get("voters", 1)
+    guarantee = "none" if privacy is None else f"epsilon {result.spent.epsilon:.3g}"
+    unit = (
+        "what was opened is exact"
+        if privacy is None
+        else f"delta {result.spent.delta:g}, per {privacy.unit}, {privacy.neighbours}"
+    )
+    each = f", {voters} voters each" if voters > 1 else ""
+    cards = [
+        ("guarantee", guarantee, unit),
+        ("clients", f"{result.answered} of {result.asked}", f"answered{each}"),
+        ("candidates", f"{len(result.candidates)}", "public, 1 chosen"),
+        ("seal", result.seal["name"], "identities pinned" if result.pinned else "identities not pinned"),
+    ]
+    shown = "".join(
+        f'<div class="card"><span>{escape(name)}</span><b>{escape(value)}</b><span>{escape(more)}</span></div>'
+        for name, value, more in cards
+    )
+    warning = ""
+    if result.simulation is not None:
+        warning = '<p class="mark">SIMULATION: seeded noise, no ledger charged, reference figures allowed.</p>'
+    return (
+        f"<header>\n<h1>hushtune: {escape(str(result.method['name']))}</h1>\n"
+        f"<p>run {escape(result.run)}, hushtune {escape(result.hushtune)}</p>\n{warning}\n"
+        f'<div class="cards">{shown}</div>\n</header>'
+    )
+
+
+def _config(result: Result) -> str:
+    return table(["knob", "value"], ((name, _value(value)) for name, value in result.config.items()))
+
+
+def _value(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _figures(result: Result) -> str:
+    figures = (result.simulation or {}).get("figures")
+    if not figures:
+        return ""
+    rows = [
+        ("the chosen config", figures["chosen"]),
+        ("OPT, the best candidate", figures["opt"]),
+        ("RandomGuess, the mean candidate", figures["random_guess"]),
+        *((f"decode={name}, mean of {figures['draws']} noise draws", v) for name, v in figures["means"].items()),
+    ]
+    return _note("Test scores; only a marked simulation can know them.") + table(
+        ["simulation figure", "score"], ((name, f"{value:.3f}") for name, value in rows)
+    )
+
+
+def _per_candidate(result: Result) -> tuple[str, Sequence[int]] | None:
+    """The last opened block that has one entry per candidate."""
+    for opened in reversed(result.opened):
+        for name, values in opened.blocks.items():
+            if len(values) == len(result.candidates):
+                return name, values
+    return None
+
+
+def _counts(result: Result) -> list[str]:
+    found = _per_candidate(result)
+    if found is None:
+        return [_note("Nothing with one entry per candidate was opened.")]
+    deviation = result.opened[-1].noise_variance ** 0.5
+    band = f"The band is twice the noise's standard deviation, {deviation:.3g}, around each opened value. "
+    words = (band if deviation else "The values are exact. ") + (
+        "Diamonds are the smoothed posterior mean, with its standard deviation. Only opened values are used."
+    )
+    return [_note(words), counts_plot(result, *found)]
+
+
+def _candidates(result: Result) -> list[str]:
+    found = _per_candidate(result)
+    if found is None:
+        return []
+    name, values = found
+    order = sorted(range(len(values)), key=lambda at: -values[at])
+    knobs = list(result.candidates.space.knobs)
+    rows = [
+        (
+            at,
+            *(_value(result.candidates[at][knob]) for knob in knobs),
+            values[at],
+            "chosen" if at == result.index else "",
+        )
+        for at in order
+    ]
+    listing = table(["candidate", *knobs, name, ""], rows)
+    return [
+        _note("Each line is a candidate, the stronger the more it got; the chosen one is marked."),
+        parallel_plot(result, name, values),
+        f"<details><summary>All {len(values)} candidates as a table</summary>\n{listing}\n</details>",
+    ]
+
+
+def _disclosures(result: Result) -> str:
+    return table(
+        ["who", "what", "shape", "protection", "epsilon"],
+        (
+            (
+                d.to,
+                d.what,
+                " x ".join(map(str, d.shape)),
+                d.mechanism,
+                "no guarantee" if d.epsilon is None else f"{d.epsilon:.4g}",
+            )
+            for d in result.disclosures
+        ),
+    )
+
+
+def _amount(budget: Budget | None) -> str:
+    return "no limit" if budget is None else f"epsilon {budget.epsilon:.4g}, delta {budget.delta:.3g}"
+
+
+def _budget(result: Result) -> str:
+    note = result.ledger
+    if note is None:
+        return _note("A simulation charges no ledger.")
+    now = "an exact opening, which no epsilon covers" if result.privacy is None else _amount(result.spent)
+    rows = [
+        ("spent before this run", _amount(note.before)),
+        ("this run", now),
+        ("spent in all", _amount(note.spent)),
+        ("limit", _amount(note.limit)),
+        ("left for one more run", _amount(note.left)),
+    ]
+    age = "It was new: what was spent elsewhere before is not in it. " if note.new else ""
+    return table(["coordinator's ledger", f"rule '{note.rule}', {note.runs} runs"], rows) + _note(
+        age + "Each client also keeps its own ledger, which only the client can read: `hushtune ledger show` there."
+    )
+
+
+def _clients(result: Result) -> str:
+    facts: Mapping[str, Any] = {
+        "asked": result.asked,
+        "answered": result.answered,
+        "dropped": len(result.dropped),
+        "honest answers that carry the noise": f"{result.noise['honest']:g}",
+    }
+    listing = table(["dropped client", "reason"], result.dropped.items()) if result.dropped else ""
+    return table(["clients", ""], facts.items()) + listing
+
+
+def _verify(result: Result, checks: Sequence[Check]) -> str:
+    marks = {True: "holds", False: "DOES NOT HOLD"}
+    return _note(
+        "`hushtune verify FOLDER` computes these again from the recorded events and openings. It shows that the result "
+        "is consistent with itself; it cannot show that the records are true. When this page was made:"
+    ) + table(["claim", "", "figures"], ((c.claim, marks[c.holds], c.detail) for c in checks))

@@ -1,0 +1,145 @@
+"""The report's plots, as inline SVG with tooltips."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from hushtune.methods.decode import smooth
+from hushtune.result import Result
+from hushtune.space import Candidates, Choice, FloatArray
+from hushtune.svg import Axis, Box, polyline, text
+
+_MOST_SHOWN = 120  # candidates in the plot of counts; the table has them all
+_WIDTH = 900.0
+
+
+def counts_plot(result: Result, name: str, values: Sequence[int]) -> str:
+    """Opened values with their noise band and the smoothed posterior, the largest first."""
+    deviation = result.opened[-1].noise_variance ** 0.5
+    mean, spread = _smoothed(result, values)
+    order = np.argsort(-np.asarray(values), kind="stable")[:_MOST_SHOWN]
+    if result.index not in order:
+        order = np.append(order[:-1], result.index)
+    low = min(0.0, float(min(values)) - 2 * deviation, float((mean - spread).min()))
+    high = max(1.0, float(max(values)) + 2 * deviation, float((mean + spread).max()))
+    up, across = Axis(name, _ticks(low, high)), Axis("", (0.0, float(len(order))))
+    box = Box(60, 20, _WIDTH - 80, 260)
+    parts = []
+    for tick in up.ticks:
+        y = box.top + (1 - up.at(tick)) * box.height
+        parts.append(f'<line class="grid" x1="{box.left}" y1="{y:.1f}" x2="{box.left + box.width}" y2="{y:.1f}"/>')
+        parts.append(text(box.left - 6, y + 4, f"{tick:,g}", "end"))
+    width = box.width / len(order)
+    for place, at in enumerate(order):
+        x, y = box.place(across, up, (place + 0.5, values[at]))
+        top, bottom = (box.place(across, up, (0, values[at] + sign * 2 * deviation))[1] for sign in (1, -1))
+        chosen = " chosen" if at == result.index else ""
+        tip = f"candidate {at}: {_words(result.candidates[int(at)])}; {name} {values[at]}; smoothed {mean[at]:.1f}"
+        marks = [
+            f'<rect class="band{chosen}" x="{x - width * 0.4:.1f}" y="{top:.1f}" width="{width * 0.8:.1f}" '
+            f'height="{max(0.5, bottom - top):.1f}"/>',
+            f'<circle class="opened{chosen}" cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>',
+        ]
+        centre, above, below = (box.place(across, up, (0, mean[at] + s * spread[at]))[1] for s in (0, 1, -1))
+        marks.append(f'<line class="posterior" x1="{x:.1f}" y1="{above:.1f}" x2="{x:.1f}" y2="{below:.1f}"/>')
+        marks.append(f'<path class="posterior" d="M{x:.1f} {centre - 4:.1f}l4 4l-4 4l-4 -4z"/>')
+        parts.append(f'<g class="candidate"><title>{escape(tip)}</title>{"".join(marks)}</g>')
+    shown = f"candidates by {name}, largest first"
+    if len(order) < len(values):
+        shown += f" ({len(order)} of {len(values)} shown)"
+    parts.append(text(box.left + box.width / 2, box.top + box.height + 24, shown, "middle"))
+    return _svg("plot-counts", 310, parts)
+
+
+def _smoothed(result: Result, values: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+    """As `Vote(decode="smooth")` does it; what the noise-free counts add up to is public."""
+    cast = result.method.get("k", 1) * result.method.get("voters", 1) * result.answered
+    found = smooth(np.asarray(values), cast, result.opened[-1].noise_variance, result.candidates)
+    return found.mean, found.deviation
+
+
+def parallel_plot(result: Result, name: str, values: Sequence[int]) -> str:
+    """One line per candidate through its knobs and its value."""
+    candidates, places = result.candidates, _places(result.candidates)
+    top, height, left, right = 40.0, 240.0, 90.0, _WIDTH - 90
+    knobs = list(places)
+    xs = np.linspace(left, right, len(knobs) + 1)
+    low, high = float(min(values)), float(max(values))
+    strength = (np.asarray(values, dtype=np.float64) - low) / max(high - low, 1.0)
+    parts = []
+    for x, knob in zip(xs, [*knobs, name], strict=True):
+        parts.append(f'<line class="axis" x1="{x:.1f}" y1="{top}" x2="{x:.1f}" y2="{top + height}"/>')
+        parts.append(text(x, top - 20, knob, "middle"))
+    for x, knob in zip(xs, knobs, strict=False):
+        for label, at in _labels(candidates, knob, places[knob]):
+            parts.append(text(x - 6, top + (1 - at) * height + 4, label, "end"))
+    parts += [text(xs[-1] + 6, top + 4, f"{high:g}"), text(xs[-1] + 6, top + height + 4, f"{low:g}")]
+    for at in np.argsort(strength, kind="stable"):
+        points = [(x, top + (1 - places[knob][at]) * height) for x, knob in zip(xs, knobs, strict=False)]
+        points.append((xs[-1], top + (1 - strength[at]) * height))
+        chosen = at == result.index
+        style = "candidate-line chosen" if chosen else "candidate-line"
+        line = polyline(points, style).replace(
+            "/>", f' style="opacity:{1 if chosen else 0.08 + 0.5 * strength[at] ** 2:.2f}">'
+        )
+        tip = f"candidate {at}: {_words(candidates[int(at)])}; {name} {values[at]}"
+        parts.append(f"{line}<title>{escape(tip)}</title></polyline>")
+    return _svg("plot-parallel", 310, parts)
+
+
+def _places(candidates: Candidates) -> dict[str, FloatArray]:
+    """Where each candidate lies on each knob's axis, from 0 to 1."""
+    found = {}
+    for name, knob in candidates.space.knobs.items():
+        column = candidates.encoded[:, candidates.space.columns[name]]
+        if isinstance(knob, Choice):
+            found[name] = column.argmax(axis=1) / max(1, column.shape[1] - 1)
+        else:
+            found[name] = column[:, 0]
+    return found
+
+
+def _labels(candidates: Candidates, knob: str, places: FloatArray) -> list[tuple[str, float]]:
+    """A few values of a knob and where they lie."""
+    seen = {round(float(place), 6): _short(candidates[at][knob]) for at, place in enumerate(places)}
+    ends = sorted(seen)
+    kept = ends if len(ends) <= 8 else [ends[at] for at in np.linspace(0, len(ends) - 1, 5).astype(int)]
+    return [(seen[place], place) for place in kept]
+
+
+def shares_plot(seconds: Mapping[str, float]) -> str:
+    """A bar for each phase of a run."""
+    longest = max([*seconds.values(), 1e-9])
+    parts = []
+    for row, (name, value) in enumerate(seconds.items()):
+        y = 8 + 26 * row
+        parts.append(text(150, y + 14, name, "end"))
+        parts.append(f'<rect class="s0" x="160" y="{y}" width="{max(1.0, 560 * value / longest):.1f}" height="18"/>')
+        parts.append(text(170 + 560 * value / longest, y + 14, f"{value:.2f} s"))
+    return _svg("plot-time", 16 + 26 * max(1, len(seconds)), parts)
+
+
+def _svg(name: str, height: float, parts: Sequence[str]) -> str:
+    body = "\n".join(parts)
+    return f'<svg id="{name}" class="plot" role="img" viewBox="0 0 {_WIDTH:g} {height:g}">\n{body}\n</svg>'
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round numbers that cover the range."""
+    raw = (high - low) / 5
+    power = 10.0 ** np.floor(np.log10(raw))
+    step = float(next(step * power for step in (1, 2, 5, 10) if step * power >= raw))
+    return [step * at for at in range(int(np.floor(low / step)), int(np.ceil(high / step)) + 1)]
+
+
+def _short(value: Any) -> str:
+    shown = f"{value:.3g}" if isinstance(value, float) else str(value)
+    return shown if len(shown) <= 12 else shown[:11] + "…"
+
+
+def _words(config: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={_short(value)}" for name, value in config.items())

@@ -1,0 +1,130 @@
+"""The page without a browser: every section, whatever a run was like; well-formed, and escaped."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hushtune as ht
+from hushtune.reporting.page import page
+from hushtune.reporting.plots import _ticks
+
+SECTIONS = {
+    "chosen",
+    "counts",
+    "candidates",
+    "disclosures",
+    "budget",
+    "clients",
+    "time",
+    "not-covered",
+    "statement",
+    "verify",
+}
+VOID = {"meta", "link"}
+
+
+class Reader(HTMLParser):
+    """Checks that tags nest, and collects them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: Any) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def read(text: str) -> Reader:
+    reader = Reader()
+    reader.feed(text)
+    reader.close()
+    assert not reader.open
+    return reader
+
+
+def clients(count: int, objective: ht.Objective) -> list[ht.Client]:
+    return [ht.Client((np.zeros((2, 1)), np.full(2, 0.3)), objective) for _ in range(count)]
+
+
+@ht.objective
+def distance(config: ht.Config, data: Any) -> float:
+    return abs(float(config["<b>x&"]) - float(np.mean(data.y)))
+
+
+SPACE = ht.Space(**{"<b>x&": ht.Float(0.0, 1.0)})
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"privacy": None},
+        {"privacy": ht.Privacy(3.0), "seal": ht.Clear()},
+        {"privacy": ht.Privacy(3.0), "simulation": ht.Simulation(1)},
+    ],
+    ids=["exact", "clear", "simulation"],
+)
+def test_every_kind_of_run_has_every_section(tmp_path: Path, settings: dict[str, Any]) -> None:
+    result = ht.tune(
+        clients(4, distance),
+        SPACE.grid(**{"<b>x&": 7}),
+        method=ht.Vote(2),
+        home=tmp_path,
+        folder=tmp_path / "out",
+        quiet=True,
+        jobs=1,
+        **settings,
+    )
+    path = ht.report(tmp_path / "out")
+    text = path.read_text()
+    tags = read(text).tags
+    assert {attrs["id"] for tag, attrs in tags if tag == "section"} == SECTIONS
+    assert not any(tag in ("script", "b>x") for tag, _ in tags)
+    assert sum(attrs.get("class") == "candidate" for _, attrs in tags) == 7
+    assert "&lt;b&gt;x&amp;" in text
+    assert ("SIMULATION" in text) == (result.simulation is not None)
+    assert "DOES NOT HOLD" not in text
+
+
+def test_more_candidates_than_fit_are_cut_but_the_chosen_one_stays(tmp_path: Path) -> None:
+    result = ht.tune(
+        clients(4, distance),
+        SPACE.sample(300),
+        method=ht.Vote(2),
+        privacy=ht.Privacy(3.0),
+        home=tmp_path,
+        quiet=True,
+        jobs=1,
+    )
+    result.index = int(np.argmin(result.opened[0].blocks["votes"]))
+    result.config = result.candidates[result.index]
+    text = page(result, [])
+    assert "(120 of 300 shown)" in text
+    assert text.count('class="opened chosen"') == 1
+    read(text)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (-38.2, 91.0), (0, 100_000), (-0.5, 0.5)])
+def test_ticks_are_round_and_cover_the_range(low: float, high: float) -> None:
+    found = _ticks(low, high)
+    assert found[0] <= low
+    assert found[-1] >= high
+    assert 3 <= len(found) <= 9
+
+
+def test_a_folder_without_a_result(tmp_path: Path) -> None:
+    with pytest.raises(ht.SettingError, match="does not exist"):
+        ht.report(tmp_path)
