@@ -43,7 +43,7 @@ $(VENV)/docs: $(VENV)/dev
 	@touch $@
 
 docs: $(VENV)/docs ## the site in site/: a broken link fails; the examples run in `make test`
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
 
 lint: $(VENV)/dev ## formatting, lint, types

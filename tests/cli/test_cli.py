@@ -34,6 +34,10 @@ def test_a_real_run_its_ledgers_and_its_verification(study: Path, tmp_path: Path
     for part in ("chosen config:", "Privacy statement", "Guarantee: (1, 1e-05)", str(out / "result.json")):
         assert part in first.stdout
     assert "Simulation figures" not in first.stdout
+    assert "<!doctype html>" in (out / "report.html").read_text()
+    (out / "report.html").unlink()
+    assert hushtune("report", out).stdout.strip() == str(out / "report.html")
+    assert (out / "report.html").exists()
     verified = hushtune("verify", out, "--json")
     assert verified.returncode == 0
     assert json.loads(verified.stdout)["holds"]
@@ -174,3 +178,25 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     _, errors = child.communicate(timeout=60)
     assert child.returncode == 130
     assert "the same command resumes" in errors.splitlines()[-1]
+
+
+def test_plan_says_what_to_expect_and_touches_nothing(tmp_path: Path, home: Path) -> None:
+    settings = ("plan", "--clients", "10", "--candidates", "30", "--repetitions", "100")
+    shown = hushtune(*settings, "--k", "3")
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.startswith("HOPELESS")
+    for part in (
+        "Noise: standard deviation",
+        "Theorem V.1",
+        "unit 'record'",
+        "Traffic of a client",
+        "is charged epsilon",
+    ):
+        assert part in shown.stdout, part
+    record = json.loads(hushtune(*settings, "--unit", "record", "--voters", "50", "--k", "3", "--json").stdout)
+    assert set(record) >= {"sigma", "k", "bound", "success"}
+    assert record["success"] > 0.9
+    assert not home.exists() or not any(home.iterdir())
+    bad = hushtune(*settings, "--voters", "5")
+    assert bad.returncode == 2
+    assert bad.stderr.splitlines() == ["error: voters=5 needs privacy with unit='record'"]
