@@ -27,7 +27,7 @@ from hushtune.space import Candidates, Float, Space
 _RUN = "0" * 32
 _SMOOTHED = 60  # simulated votes for smooth decoding, which takes a fit each
 _KS = (1, 2, 3, 5, 8, 12, 20, 35, 60, 100)
-_LIKELY, _MAYBE = 0.9, 0.6
+_LIKELY, _MAYBE, _HOPELESS = 0.9, 0.6, 0.3
 
 
 @dataclass(frozen=True)
@@ -321,6 +321,6 @@ def _verdict(chance: float, guess: float) -> str:
         return f"Likely to work: {against}."
     if chance >= _MAYBE:
         return f"May work: {against}."
-    if chance <= max(2 * guess, guess + 0.1):
+    if chance <= max(_HOPELESS, guess + 0.1):
         return f"HOPELESS: {against}. The noise drowns the votes; see what would help."
     return f"Unlikely to work: {against}. See what would help."
