@@ -107,3 +107,15 @@ def test_order_of_a_mapping_does_not_matter() -> None:
 def test_what_cannot_be_fingerprinted_says_what_to_do() -> None:
     with pytest.raises(ht.SettingError, match="fingerprint"):
         fingerprint(x for x in range(3))
+
+
+def test_values_that_hide_their_content_are_told_apart() -> None:
+    """A tensor's content is not among its fields; a masked array's mask is not among its values."""
+    import array
+
+    class Numbers(array.array):  # type: ignore[type-arg]
+        pass
+
+    assert fingerprint(Numbers("d", [1.0])) != fingerprint(Numbers("d", [2.0]))
+    data = np.arange(3.0)
+    assert fingerprint(np.ma.array(data, mask=[1, 0, 0])) != fingerprint(np.ma.array(data, mask=[0, 0, 1]))

@@ -101,8 +101,33 @@ def test_the_loudest_noise_is_the_mean_maximum() -> None:
         ((10, 20), {"seal": ht.Masked(dropouts=0.3, corrupt=0.3)}, "no safe threshold"),
         ((10, 20), {"privacy": None}, "privacy must be a Privacy"),
         ((10, 20), {"repetitions": 1}, "repetitions=1"),
+        ((50, 10), {"method": ht.Vote(100)}, "k=100, candidates=10"),
+        ((50, 10), {"method": ht.Vote(2), "voters": 9}, "voters are given twice: 9, and 1"),
     ],
 )
 def test_bad_plans(arguments: Any, settings: Any, message: str) -> None:
     with pytest.raises(ht.SettingError, match=message):
         plan(*arguments, **{"privacy": ht.Privacy(1.0), **settings})
+
+
+def test_a_million_voters_who_hardly_agree() -> None:
+    """The normal approximation's mean is computed, not sampled: its error would be multiplied by the voters."""
+    chances = [
+        plan(
+            1_000_000, 20, privacy=ht.Privacy(1.0), method=ht.Vote(1), agreement=ht.Agreement(1, 100.0), seed=seed
+        ).success
+        for seed in (0, 1)
+    ]
+    assert min(chances) > 0.9
+
+
+def test_odd_settings_have_numbers(tmp_path: Path) -> None:
+    all_good = plan(5, 3, privacy=ht.Privacy(1.0), agreement=ht.Agreement(3))
+    assert all_good.success == 1.0
+    assert all(np.isfinite(odds.margin) for odds in all_good.by_k)
+    assert plan(4, 2, privacy=ht.Privacy(1.0)).k == 1  # not both of two
+    records = ht.Ledger.new(tmp_path / "records.db", 5.0, 1e-5, unit="record")
+    refused = plan(5, 3, privacy=ht.Privacy(1.0), method=ht.Vote(1), ledger=records)
+    assert refused.ledger is not None
+    assert not refused.ledger["allowed"]
+    assert "counts per record" in refused.ledger["reason"]

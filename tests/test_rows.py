@@ -92,7 +92,7 @@ def test_all_rows_of_a_person_are_in_one_part(people: list[tuple[str, int]], par
 @settings(max_examples=200)
 @given(PEOPLE, st.data())
 def test_a_person_who_is_replaced_or_added_touches_one_part(people: list[tuple[str, int]], data: st.DataObject) -> None:
-    """All rows of one person change, in number too: under replace-one in their place, under add-remove anywhere."""
+    """All rows of one person change, in number and place too, under the same name; or a person is added anywhere."""
     listed_people = list(dict.fromkeys(name for name, _ in people))
     by_person = {name: [value for n, value in people if n == name] for name in listed_people}
     new = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=5))
@@ -102,8 +102,14 @@ def test_a_person_who_is_replaced_or_added_touches_one_part(people: list[tuple[s
         return rows([value for _, value in pairs], [name for name, _ in pairs])
 
     victim = data.draw(st.sampled_from(listed_people))
-    replaced = {("z" if name == victim else name): (new if name == victim else v) for name, v in by_person.items()}
+    replaced = {name: (new if name == victim else v) for name, v in by_person.items()}
     assert changed(listed(data_of(by_person), PLACES), listed(data_of(replaced), PLACES)) <= 1
+    interleaved = [pair for pair in people if pair[0] != victim]
+    for value in new:
+        interleaved.insert(data.draw(st.integers(0, len(interleaved))), (victim, value))
+    mixed = rows([value for _, value in interleaved], [name for name, _ in interleaved])
+    original = rows([value for _, value in people], [name for name, _ in people])
+    assert changed(listed(original, PLACES), listed(mixed, PLACES)) <= 1
     added = {"z": new, **by_person}
     assert changed(listed(data_of(by_person), CONTENT), listed(data_of(added), CONTENT)) == 1
 
@@ -149,3 +155,38 @@ def test_bad_rows_and_numbers() -> None:
         Parts(0)
     with pytest.raises(ht.SettingError, match="voters=10001"):
         ht.Vote(voters=10_001)
+
+
+ODD = [None, "x", 2**70, 10**400, 1j, float("nan"), [1, 2], b"b", -0.0]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=str)
+def test_one_odd_value_moves_no_other_record(odd: Any) -> None:
+    """Labels in a list: neither a part by content nor one by place depends on the type of another record's label."""
+    labels: list[Any] = [0, 1] * 10
+    x = np.arange(20.0)[:, None]
+    before, after = ht.Rows(x, labels), ht.Rows(np.vstack([x, [[99.0]]]), [*labels, odd])
+    assert changed(texts(before, CONTENT), texts(after, CONTENT)) == 1
+    replaced = ht.Rows(x, [*labels[:-1], odd])
+    assert changed(texts(before, PLACES), texts(replaced, PLACES)) == 1
+    people: list[Any] = [n // 2 for n in range(20)]
+    whose = ht.Rows(x, labels, people), ht.Rows(np.vstack([x, [[99.0]]]), [*labels, 0], [*people, odd])
+    assert changed(texts(whose[0], CONTENT), texts(whose[1], CONTENT)) == 1
+
+
+def texts(data: ht.Rows, parts: Parts) -> list[str]:
+    return [repr((np.asarray(part.X).tolist(), part.y)) for part in parts.of(data)]
+
+
+def test_ragged_lists_and_no_rows_can_be_split() -> None:
+    ragged = [[1, 2], [3], [4, 5, 6]]
+    assert sorted(row for part in Parts(3).of(ragged) for row in part) == sorted(ragged)
+    for parts in (PLACES, CONTENT):
+        assert [len(part) for part in parts.of(ht.Rows(np.zeros((0, 2)), np.zeros(0)))] == [0] * 7
+
+
+def test_sparse_features_count_as_rows() -> None:
+    from scipy.sparse import csr_matrix
+
+    data = ht.Rows(csr_matrix(np.eye(6)), np.arange(6))
+    assert sum(part.X.shape[0] for part in PLACES.of(data)) == 6

@@ -21,7 +21,7 @@ from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.policy import Policy
 from hushtune.randomness import Randomness
 from hushtune.roster import Id
-from hushtune.rows import Parts, Rows
+from hushtune.rows import Parts, Rows, count_of
 from hushtune.space import Config, FloatArray, config_key
 from hushtune.trials import TrialStore, from_study
 
@@ -70,6 +70,16 @@ class Client:
             from_study(self.trials)  # refuses a study with several objectives
 
 
+def own_copy(objective: Any) -> Any:
+    """A copy that shares nothing: of functions too, with what they enclose, unless they are a module's own."""
+    import cloudpickle
+
+    try:
+        return cloudpickle.loads(cloudpickle.dumps(objective))
+    except Exception:
+        return copy.deepcopy(objective)
+
+
 @dataclass
 class Party:
     """The inside of one client: nothing here leaves except through `privacy.release`.
@@ -85,6 +95,7 @@ class Party:
     ledger: Ledger | None = field(default=None, repr=False)
     failure: str | None = field(default=None, repr=False)
     sessions: dict[str, Any] = field(default_factory=dict, repr=False)  # by run: the client's end of its seal
+    part: str = ""
     _parts: dict[Parts, list[Party]] = field(default_factory=dict, repr=False)
 
     @property
@@ -97,26 +108,43 @@ class Party:
         if parts.voters == 1:
             return [self]
         if parts not in self._parts:
+            try:
+                data, failure = parts.of(self.client.data), None
+            except Exception as error:  # depends on the data, so it is nobody else's business
+                data, failure = [[] for _ in range(parts.voters)], f"rows cannot be split: {error}"
+                self.log(f"{failure} ({type(error).__name__})")
             self._parts[parts] = [
-                Party(self.id, replace(self.client, data=rows), self.store, self.folder, self.randomness)
-                for rows in parts.of(self.client.data)
+                Party(
+                    self.id,
+                    replace(self.client, data=rows, trials=None),
+                    self.store,
+                    self.folder,
+                    self.randomness,
+                    failure=failure,
+                    part=f"{number} of {parts.voters}, {parts.neighbours}",
+                )
+                for number, rows in enumerate(data)
             ]
         return self._parts[parts]
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to score on."""
-        return hasattr(self.client.data, "__len__") and len(self.client.data) == 0
+        return hasattr(self.client.data, "__len__") and count_of(self.client.data) == 0
 
     @cached_property
     def objective(self) -> Objective | None:
-        """The client's own copy: what an objective keeps to itself must not pass from client to client."""
-        return copy.deepcopy(self.client.objective)
+        """The unit's own copy: what an objective keeps to itself must not pass from one to another."""
+        copied: Objective | None = own_copy(self.client.objective)
+        return copied
 
     @cached_property
     def data_key(self) -> str:
-        """Fingerprint of the data, or of the trials brought along without data. Local to the client."""
-        return fingerprint(self._brought if self.client.data is None else self.client.data)
+        """Fingerprint of the data, or of the trials brought along without data. Local to the client.
+
+        It also names the unit, so that whatever two units hold, neither sees the other's trials.
+        """
+        return fingerprint([self.id, self.part, self._brought if self.client.data is None else self.client.data])
 
     @cached_property
     def objective_key(self) -> str:

@@ -6,9 +6,7 @@ Fingerprints of data stay inside the client that holds the data: they are never 
 from __future__ import annotations
 
 import hashlib
-import io
-import pickle
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -48,6 +46,8 @@ class _Feed:
         self.tag(type(value).__module__, type(value).__qualname__)
         if isinstance(value, _PLAIN):
             return self.tag(repr(value))
+        if isinstance(value, np.ma.MaskedArray):
+            return self.all([np.ma.getdata(value), np.ma.getmaskarray(value), value.fill_value], "masked")
         if isinstance(value, np.ndarray) and value.dtype != object:
             self.tag(value.dtype.str, value.shape)
             return self.digest.update(np.ascontiguousarray(value).tobytes())
@@ -66,6 +66,8 @@ class _Feed:
             return self.all([(str(name), np.asarray(value[name])) for name in value.columns], len(value))
         if isinstance(value, ModuleType):
             return self.tag(value.__name__)
+        if hasattr(value, "__array__") and not isinstance(value, type):  # a tensor
+            return self(np.asarray(value.detach() if hasattr(value, "detach") else value))
         if id(value) in self._seen:
             return self.tag("seen", list(self._seen).index(id(value)))
         self._seen[id(value)] = value
@@ -110,10 +112,7 @@ class _Feed:
     def _object(self, value: Any) -> None:
         if type(value).__module__.split(".")[0] not in _LIBRARIES:
             self(type(value))
-        if hasattr(value, "__dict__"):
-            self.all([vars(value)], "fields")
-        else:
-            self.digest.update(_pickled(value))
+        self.all(_content(value), "content")
 
 
 def _names(code: CodeType) -> set[str]:
@@ -122,13 +121,17 @@ def _names(code: CodeType) -> set[str]:
     return set(code.co_names).union(*inner)
 
 
-def _pickled(value: Any) -> bytes:
-    stream = io.BytesIO()
+def _content(value: Any) -> list[Any]:
+    """What an object would be made of again: its fields, and what it holds beside them, as a kind of list does."""
     try:
-        pickle.Pickler(stream, protocol=5).dump(value)
+        reduced = value.__reduce_ex__(4)
     except Exception as error:
         raise SettingError(
             f"a {type(value).__name__} cannot be fingerprinted ({type(error).__name__}): "
             "give it a method `fingerprint() -> str`"
         ) from None
-    return stream.getvalue()
+    if isinstance(reduced, str):
+        return [reduced]
+    _, arguments, *rest = reduced
+    made_of = [part for part in arguments if part is not type(value)]
+    return [*made_of, *(list(part) if isinstance(part, Iterator) else part for part in rest)]

@@ -90,10 +90,11 @@ def _normal_counts(
 
     Good candidates are exchangeable among themselves, and so are bad ones: the pool's moments are averaged over them.
     """
-    pool = _ballots(_POOL, candidates, [k], agreement, rng)[k]
+    pool = _ballots(min(_POOL, max(1_000, _AT_ONCE // candidates)), candidates, [k], agreement, rng)[k]
     good = pool[:, : agreement.good].sum(axis=1).astype(np.float64)
     bad, sizes = k - good, (agreement.good, candidates - agreement.good)
-    votes = np.array([good.mean() / sizes[0], bad.mean() / max(1, sizes[1])])
+    chance = _vote_chance(candidates, k, agreement)  # its error grows with the voters, so it is not taken from the pool
+    votes = np.array([chance, (k - sizes[0] * chance) / max(1, sizes[1])])
     pairs = np.array([[np.mean(good * (good - 1)), np.mean(good * bad)], [0, np.mean(bad * (bad - 1))]])
     pairs[1, 0] = pairs[0, 1]
     ways = np.array(
@@ -111,6 +112,23 @@ def _normal_counts(
     drawn = voters * mean + np.sqrt(voters) * rng.standard_normal((repetitions, candidates)) @ root.T
     rounded: IntArray = np.rint(drawn).astype(np.int64)
     return rounded
+
+
+def _vote_chance(candidates: int, k: int, agreement: Agreement) -> float:
+    """How likely a voter is to vote for a given good candidate: fewer than k others have a smaller loss.
+
+    An integral over the candidate's own loss; given it, the others are below it independently of each other.
+    """
+    from scipy.stats import binom, norm
+
+    good, bad = agreement.good - 1, candidates - agreement.good
+    spread = max(agreement.overlap, 1e-6)
+    own = np.linspace(-9, 9, 2_001)  # in standard deviations
+    weights = norm.pdf(own) * (own[1] - own[0])  # the trapezoidal rule: exact here
+    below = np.arange(k)
+    from_good = binom.pmf(below, good, norm.cdf(own)[:, None])
+    from_bad = binom.cdf(k - 1 - below, bad, norm.cdf(own - 1 / spread)[:, None])
+    return float((from_good * from_bad).sum(axis=1) @ weights)
 
 
 def noise(variance: float, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:

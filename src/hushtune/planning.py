@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hushtune.checks import integer, kind
-from hushtune.errors import BudgetError, SettingError
+from hushtune.errors import LedgerError, SettingError
 from hushtune.methods.vote import TopVotes, Vote
 from hushtune.odds import Agreement, bound, counts, smooth_success, success
 from hushtune.privacy.accounting import Budget, gaussian_start, rule_to_json
@@ -25,7 +25,8 @@ from hushtune.seals.masked import Masked
 from hushtune.space import Candidates, Float, Space
 
 _RUN = "0" * 32
-_SMOOTHED = 60  # simulated votes for smooth decoding, which takes a fit each
+_SMOOTHED = 60  # simulated votes for smooth decoding, which takes a fit each; fewer beyond 100 candidates
+_MOST_SMOOTHED = 600
 _KS = (1, 2, 3, 5, 8, 12, 20, 35, 60, 100)
 _LIKELY, _MAYBE, _HOPELESS = 0.9, 0.6, 0.3
 
@@ -67,7 +68,7 @@ class Plan:
         guess: the chance of a good choice by guessing.
         bound: Theorem V.1's lower bound on the chance of a good choice, averaged over simulated votes.
         success: the simulated chance of a good choice, decode="argmax".
-        smooth: the same for decode="smooth", if good candidates lie together.
+        smooth: the same for decode="smooth", if good candidates lie together; None beyond 600 candidates.
         by_k: the odds for other k.
         best_k: the best of them.
         instead: the odds in other settings.
@@ -91,7 +92,7 @@ class Plan:
     guess: float
     bound: float
     success: float
-    smooth: float
+    smooth: float | None
     by_k: tuple[Odds, ...]
     best_k: int
     instead: tuple[Odds, ...]
@@ -152,13 +153,17 @@ def plan(
     size, seal = len(candidates), seal or Masked()
     agreement = agreement or Agreement(max(1, size // 20))
     agreement.check(size)
+    if method is not None:
+        KHot(method.k, size)  # refuses more votes than candidates
+        if voters not in (1, method.voters):
+            raise SettingError(f"voters are given twice: {voters}, and {method.voters} by the method")
     voters = Vote(1, method.voters if method is not None else voters).voters
     if voters > 1 and privacy.unit == "client":
         raise SettingError(f"voters={voters} needs privacy with unit='record'")
     seal.check(clients)
     rule = rule_of(ledger, privacy)
     study = _Study(size, agreement, seal, repetitions, seed)
-    ks = sorted({k for k in _KS if k <= size} | ({method.k} if method is not None else set()))
+    ks = sorted({k for k in _KS if k < size} | ({method.k} if method is not None else {1}))
     with Progress(quiet).phase("simulated votes", 6) as advance:
         best = _best(study.odds("", clients, voters, ks, privacy))
         k = method.k if method is not None else best.k
@@ -174,8 +179,11 @@ def plan(
             advance(1)
         variance = float(noise.share_variance(seal.honest(clients)) * clients)
         rng = np.random.default_rng([seed, 1])
-        votes = counts(clients * voters, size, [k], agreement, _SMOOTHED, rng)[k]
-        smoothed = smooth_success(votes, agreement.good, k * clients * voters, variance, candidates, rng)
+        smoothed = None
+        if size <= _MOST_SMOOTHED:
+            times = max(10, min(_SMOOTHED, _SMOOTHED * 100**2 // size**2))
+            votes = counts(clients * voters, size, [k], agreement, times, rng)[k]
+            smoothed = smooth_success(votes, agreement.good, k * clients * voters, variance, candidates, rng)
         lower = bound(study.votes(clients * voters, [k])[k], agreement.good, variance)
         advance(1)
     query = TopVotes(k, candidates, 0)
@@ -207,7 +215,7 @@ def plan(
         bytes=sent,
         charge={"rule": rule_to_json(rule), **asdict(spent)},
         ledger=_books(ledger, spent, events, privacy) if ledger is not None else None,
-        verdict=_verdict(max(here.success, smoothed), guess),
+        verdict=_verdict(max(here.success, smoothed or 0.0), guess),
     )
 
 
@@ -249,8 +257,10 @@ class _Study:
             noise = exact or Noise(self.scale(k, privacy))
             variance = float(noise.share_variance(self._seal.honest(clients)) * clients)
             chance = success(votes, self._agreement.good, variance, rng)
-            ahead = votes[:, : self._agreement.good].mean() - votes[:, self._agreement.good :].mean()
-            margin = float(ahead / variance**0.5) if variance else 0.0
+            margin = 0.0
+            if variance and self._agreement.good < self._size:
+                ahead = votes[:, : self._agreement.good].mean() - votes[:, self._agreement.good :].mean()
+                margin = float(ahead / variance**0.5)
             found.append(Odds(what or f"k = {k}", k, noise.scale, chance, margin))
         return found
 
@@ -299,19 +309,19 @@ def _books(ledger: Ledger, spent: Budget, events: Any, privacy: Privacy) -> dict
     """The ledger before and after; nothing is written."""
     if not ledger.exists:
         return {"path": str(ledger.path), "exists": False, "limit": asdict(privacy.budget), "allowed": True}
-    limit, left, allowed = ledger.limit(), ledger.left(), True
+    limit, left, reason = ledger.limit(), ledger.left(), None
     try:
-        if limit is not None:
-            ledger.check(charge_of(_RUN, "run", events, privacy))
-    except BudgetError:
-        allowed = False
+        ledger.check(charge_of(_RUN, "run", events, privacy))
+    except LedgerError as error:
+        reason = str(error)
     return {
         "path": str(ledger.path),
         "exists": True,
         "limit": asdict(limit) if limit is not None else None,
         "spent": asdict(ledger.spent()),
         "left": asdict(left) if left is not None else None,
-        "allowed": allowed,
+        "allowed": reason is None,
+        "reason": reason,
     }
 
 

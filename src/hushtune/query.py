@@ -32,6 +32,11 @@ class Bound(Protocol):
         """The largest absolute value of one entry of one unit's vector."""
         ...
 
+    @property
+    def total(self) -> int | None:
+        """What the entries of one unit's vector add up to; None if that is not fixed."""
+        ...
+
     def check(self, vector: Any) -> IntArray:
         """The vector as integers; BoundError if it breaks the bound."""
         ...
@@ -64,6 +69,11 @@ class KHot:
     def largest(self) -> int:
         """A vote is one."""
         return 1
+
+    @property
+    def total(self) -> int:
+        """k ones."""
+        return self.k
 
     def check(self, vector: Any) -> IntArray:
         """Refuses anything but k ones among zeros."""

@@ -7,13 +7,16 @@ One record must touch one part only, whatever the record is:
 - "add-remove": places move when a row is added, so a part is chosen by a hash of the record itself. (Under replace-one
   a hash would be wrong: the old and the new record may fall into two parts.)
 
-If rows repeat a person, `subjects` says whose each row is, and all rows of a person go to one part. A "place" is then a
-person's place in the order of first appearance.
+If rows repeat a person, `subjects` says whose each row is, and all rows of a person go to the part that a hash of the
+person's name gives, under either relation. Under "replace-one" a person's rows then become anything else, in number
+too, under the SAME name; the names of all persons stay as they are. Rows whose subject is missing are one person's.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -54,13 +57,14 @@ class Rows:
     subjects: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if len(self.X) != len(self.y):
-            raise SettingError(f"`len(X) == len(y)` must hold, but got {len(self.X)} and {len(self.y)}")
-        if self.subjects is not None and len(self.subjects) != len(self.y):
-            raise SettingError(f"`len(subjects) == len(y)` must hold, but got {len(self.subjects)} and {len(self.y)}")
+        rows = count_of(self.y)
+        if count_of(self.X) != rows:
+            raise SettingError(f"`len(X) == len(y)` must hold, but got {count_of(self.X)} and {rows}")
+        if self.subjects is not None and count_of(self.subjects) != rows:
+            raise SettingError(f"`len(subjects) == len(y)` must hold, but got {count_of(self.subjects)} and {rows}")
 
     def __len__(self) -> int:
-        return len(self.y)
+        return count_of(self.y)
 
     def take(self, indices: Any) -> Rows:
         """The rows at the given indices."""
@@ -97,7 +101,7 @@ class Parts:
             return
         if not (hasattr(data, "__len__") and (hasattr(data, "take") or isinstance(data, Sequence))):
             raise SettingError(f"voters={self.voters} needs data with `len` and `take`, but got {type(data).__name__}")
-        if self.neighbours == "add-remove" and _columns(data) is None:
+        if self.neighbours == "add-remove" and _columns(data) is None and getattr(data, "subjects", None) is None:
             raise SettingError(
                 "neighbours='add-remove' splits by the records' content, which needs Rows, an array or a table, "
                 f"but got {type(data).__name__}; use 'replace-one'"
@@ -107,65 +111,80 @@ class Parts:
         """The parts; some may be empty."""
         if self.voters == 1:
             return [data]
-        places = _by_content(data) if self.neighbours == "add-remove" else _by_place(data)
+        places = self._places(data)
         return [rows_at(data, np.flatnonzero(places % self.voters == part)) for part in range(self.voters)]
+
+    def _places(self, data: Any) -> NDArray[np.int64]:
+        if (subjects := getattr(data, "subjects", None)) is not None:
+            return _by_content([subjects])
+        if self.neighbours == "add-remove":
+            return _by_content(_columns(data) or [])
+        return _by_place(data)
 
 
 WHOLE = Parts()
 
 
+def count_of(values: Any) -> int:
+    """How many rows there are."""
+    return int(values.shape[0]) if hasattr(values, "shape") else len(values)
+
+
 def rows_at(values: Any, indices: NDArray[np.intp]) -> Any:
-    """The rows at the given indices of an array, a table, a list, or whatever has `take`."""
+    """The rows at the given indices of an array, a table, a list, or whatever has `take`.
+
+    What is taken must not depend on the other rows: a list stays a list, because its type as an array would.
+    """
     if hasattr(values, "iloc"):
         return values.iloc[indices]
-    if isinstance(values, np.ndarray):
+    if hasattr(values, "shape"):
         return values[indices]
     if hasattr(values, "take"):
         return values.take(indices)
-    return np.asarray(values)[indices]
+    return [values[at] for at in indices]
 
 
 def _by_place(data: Any) -> NDArray[np.int64]:
-    """Each row's place, or its subject's, in a fixed shuffled order."""
-    subjects = getattr(data, "subjects", None)
-    places = np.arange(len(data)) if subjects is None else _first_seen(np.asarray(subjects))
-    count = int(places.max(initial=-1)) + 1
-    return np.random.default_rng(count).permutation(count)[places]
+    """Each row's place in a fixed shuffled order."""
+    return np.random.default_rng(count_of(data)).permutation(count_of(data))
 
 
-def _first_seen(subjects: NDArray[Any]) -> NDArray[np.int64]:
-    """Each row's subject, numbered in the order of first appearance."""
-    numbers: dict[Any, int] = {}
-    return np.array([numbers.setdefault(subject, len(numbers)) for subject in subjects.tolist()], dtype=np.int64)
-
-
-def _by_content(data: Any) -> NDArray[np.int64]:
-    """A number from each record's own content, or from its subject alone."""
-    subjects = getattr(data, "subjects", None)
-    columns = [subjects] if subjects is not None else _columns(data)
-    assert columns is not None
-    listed = [_plain(column) for column in columns]
-    hashes = [
-        hashlib.blake2b(repr(row).encode(), key=_HASH_KEY, digest_size=7).digest() for row in zip(*listed, strict=True)
-    ]
+def _by_content(columns: Sequence[Any]) -> NDArray[np.int64]:
+    """A number from each record's own content."""
+    records = zip(*(_records(column) for column in columns), strict=True)
+    hashes = [hashlib.blake2b(b"|".join(record), key=_HASH_KEY, digest_size=7).digest() for record in records]
     return np.array([int.from_bytes(digest, "big") for digest in hashes], dtype=np.int64)
 
 
 def _columns(data: Any) -> list[Any] | None:
     """What the records consist of; None if that cannot be told."""
     if isinstance(data, Rows):
-        return [data.X, data.y] if data.subjects is None else [data.subjects]
-    return [data] if isinstance(data, np.ndarray) or hasattr(data, "iloc") else None
+        return [data.X, data.y]
+    return [data] if hasattr(data, "shape") or hasattr(data, "iloc") else None
 
 
-def _plain(column: Any) -> list[Any]:
-    """One plain value or tuple per row, which depends on that row only: not on the column's type, nor on an index."""
-    array = np.asarray(column)
-    flat = array.reshape(len(array), -1)
-    if flat.dtype.kind in "fiub":
-        return [row.tobytes() for row in np.ascontiguousarray(flat, dtype=np.float64)]
-    return [tuple(float(value) if _is_number(value) else str(value) for value in row) for row in flat.tolist()]
+def _records(column: Any) -> list[bytes]:
+    """Each row's own bytes: they depend neither on other rows, nor on the column's type or index."""
+    if isinstance(column, np.ndarray) and column.dtype.kind in "fiub":
+        doubles = np.ascontiguousarray(column.reshape(len(column), math.prod(column.shape[1:])), dtype=">f8")
+        doubles = np.where(np.isnan(doubles), np.nan, doubles).astype(">f8")
+        tagged = np.empty((*doubles.shape, 9), dtype=np.uint8)
+        tagged[..., 0] = ord("n")
+        tagged[..., 1:] = doubles.view(np.uint8).reshape(*doubles.shape, 8)
+        return [row.tobytes() for row in tagged]
+    if hasattr(column, "__array__"):
+        column = np.asarray(column).tolist()
+    return [_encoded(row) for row in column]
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, str)
+def _encoded(value: Any) -> bytes:
+    """A value's own bytes: equal numbers have the same, whatever their type."""
+    if isinstance(value, list | tuple | np.ndarray):
+        return b"".join(_encoded(item) for item in value)
+    if isinstance(value, int | float | np.number) and not isinstance(value, complex | np.complexfloating):
+        try:
+            number = float(value)
+        except OverflowError:
+            return b"i" + str(value).encode()
+        return b"n" + struct.pack(">d", math.nan if math.isnan(number) else number)
+    return b"s" + str(value).encode(errors="surrogatepass")

@@ -46,10 +46,13 @@ class Search:
             advance: called with the number of configs that are done.
             private: whether the run has an epsilon.
         """
-        tasks = []
+        tasks, later = [], 0
         for party in parties:
             todo = self._todo(party, configs, private)
-            advance(len(configs) - len(todo))
+            if party.failure is None and not party.empty:
+                advance(len(configs) - len(todo))
+            else:
+                later += len(configs)  # counted last: nobody sees who has nothing to score
             size = _chunk(len(todo), len(parties), jobs)
             tasks += [(party, todo[at : at + size]) for at in range(0, len(todo), size)]
         for party, todo, outcome in self._score(tasks, jobs):
@@ -58,12 +61,12 @@ class Search:
             elif party.failure is None:
                 party.fail(self.seed, outcome)
             advance(len(todo))
+        advance(later)
 
     def _todo(self, party: Party, configs: Sequence[Config], private: bool) -> list[Config]:
-        party.failure = None
         if party.empty:  # the objective has nothing to work on: what such a part answers depends on no data
-            party.failure = "no rows"
             return []
+        party.failure = None
         try:
             todo = party.missing(configs, self.seed)
             if todo and private and party.failed_before(self.seed):

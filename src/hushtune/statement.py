@@ -16,8 +16,8 @@ _NEIGHBOURS = {
 }
 
 _RECORDS = (
-    "  A record is one row, or all rows of one person where a client's data names its subjects. It touches one part of "
-    "its client's rows, and so one voter.",
+    "  A record is one row, or all rows under one person's name where a client's data names its subjects (replaced, "
+    "they keep that name). It touches one part of its client's rows, and so one voter.",
     "  NOT covered: a person with rows at two clients, or with several rows that no subject column ties together; what "
     "a client computed from all its rows beforehand (a scaler, a feature selection).",
 )

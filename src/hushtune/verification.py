@@ -106,6 +106,7 @@ def _choice(result: Result) -> Iterator[Check]:
         config_key(config) == config_key(result.config) and result.candidates.index(config) == result.index,
         f"decided again: {config}",
     )
+    yield from _totals(result, replay)
     seal, noise = seal_from_json(result.seal), Noise(result.noise["scale"])
     expected = [
         disclosure
@@ -117,6 +118,21 @@ def _choice(result: Result) -> Iterator[Check]:
         [*expected, CHOICE] == result.disclosures,
         f"{len(expected) + 1} expected, {len(result.disclosures)} listed",
     )
+
+
+def _totals(result: Result, replay: Replay) -> Iterator[Check]:
+    """Every unit's vector adds up to the same, so their sum gives away how many units there were, up to noise."""
+    voters = _method(result).voters
+    for query, opened in zip(replay.queries, result.opened, strict=True):
+        if query.bound.total is not None:
+            expected = query.bound.total * voters * opened.answered
+            found = sum(sum(values) for values in opened.blocks.values())
+            spread = (query.bound.length * opened.noise_variance) ** 0.5
+            yield Check(
+                "the opened values add up to what so many answers and voters contribute",
+                abs(found - expected) <= 7 * spread,
+                f"{found} found, {expected} expected, noise of standard deviation {spread:.4g}",
+            )
 
 
 def _clients(result: Result) -> Iterator[Check]:

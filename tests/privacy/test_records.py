@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def test_one_extreme_record_changes_what_one_part_sees(tmp_path: Path, neighbour
     else:
         other_x, other_y = np.vstack([x, np.full((1, 3), 1e6)]), np.append(y, 1)
     before, after = losses(party(tmp_path, (x, y)), parts), losses(party(tmp_path, (other_x, other_y)), parts)
-    assert sum(a != b for a, b in zip(before, after, strict=True)) == 1
+    assert sum(repr(a) != repr(b) for a, b in zip(before, after, strict=True)) == 1  # NaN differs from itself
 
 
 def test_the_contribution_is_the_sum_of_one_ballot_per_part(tmp_path: Path) -> None:
@@ -134,17 +135,22 @@ def hospitals(count: int = 4) -> list[ht.Client]:
 
 def test_few_large_clients_end_to_end(tmp_path: Path) -> None:
     privacy = ht.Privacy(2.0, unit="record")
-    settings = {"method": ht.Vote(k=2, voters=10), "privacy": privacy, "quiet": True, "jobs": 1}
+    settings = {"method": ht.Vote(k=2, voters=40), "privacy": privacy, "quiet": True, "jobs": 1}
     result = ht.tune(hospitals(), CANDIDATES, home=tmp_path / "home", folder=tmp_path / "run", **settings)  # type: ignore[arg-type]
     assert all(check.holds for check in ht.verify(tmp_path / "run"))
     for part in (
         "differential privacy for each record",
-        "4 answered, each with 10 voters",
-        "A record is one row, or all rows of one person",
+        "4 answered, each with 40 voters",
+        "A record is one row, or all rows under one person's name",
         "NOT covered: a person with rows at two clients",
     ):
         assert part in result.statement, part
-    spread = abs(sum(result.opened[0].blocks["votes"]) - 2 * 10 * 4)
+    raw = json.loads((tmp_path / "run" / "result.json").read_text())
+    raw["method"]["voters"], raw["privacy"]["unit"] = 1, "client"  # a stronger claim than what was opened allows
+    (tmp_path / "run" / "result.json").write_text(json.dumps(raw))
+    failed = [check.claim for check in ht.verify(tmp_path / "run") if not check.holds]
+    assert "the opened values add up to what so many answers and voters contribute" in failed
+    spread = abs(sum(result.opened[0].blocks["votes"]) - 2 * 40 * 4)
     assert spread < 6 * np.sqrt(8 * result.opened[0].noise_variance)
     same = ht.tune(
         hospitals(),
@@ -188,3 +194,84 @@ def test_a_study_of_all_rows_is_not_split(tmp_path: Path) -> None:
 def test_records_are_not_zeroed_out() -> None:
     with pytest.raises(ht.SettingError, match="for records use 'add-remove' or 'replace-one'"):
         ht.Privacy(1.0, unit="record", neighbours="zero-out")
+
+
+def test_what_cannot_be_split_casts_random_ballots_and_says_so_to_nobody(tmp_path: Path) -> None:
+    class Breaks(ht.Rows):
+        def take(self, indices: Any) -> Any:
+            raise ValueError("row 17 is odd")
+
+    inside = party(tmp_path, Breaks(*patients()))
+    assert contribution(QUERY, inside, Parts(10), private=True).sum() == 20
+    assert "row 17 is odd" in (tmp_path / "client.log").read_text()
+    with pytest.raises(ht.RefusedError, match="objective failed"):
+        contribution(QUERY, party(tmp_path, Breaks(*patients())), Parts(10), private=False)
+
+
+class Tensor:
+    """Holds its values where fingerprints of fields do not look, as a tensor does."""
+
+    def __init__(self, values: Any) -> None:
+        _HIDDEN[id(self)] = np.asarray(values)
+        self.shape = _HIDDEN[id(self)].shape
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return _HIDDEN[id(self)]
+
+    def __getitem__(self, at: Any) -> Tensor:
+        return Tensor(_HIDDEN[id(self)][at])
+
+
+_HIDDEN: dict[int, np.ndarray] = {}
+
+
+def test_units_never_see_each_others_trials(tmp_path: Path) -> None:
+    """Neither through data that looks alike to a fingerprint, nor through data that is alike."""
+
+    @ht.objective
+    def mean(config: ht.Config, data: Any) -> float:
+        return abs(float(config["logisticregression__C"]) - float(np.mean(np.asarray(data.y))))
+
+    parts = party(tmp_path, ht.Rows(Tensor(np.zeros((10, 1))), Tensor(np.arange(10.0))), mean).parts(Parts(5))
+    assert len({tuple(part.losses(CANDIDATES.configs, 0)) for part in parts}) == 5
+    assert len({part.data_key for part in party(tmp_path, (np.zeros((10, 1)), np.zeros(10))).parts(Parts(5))}) == 5
+
+
+def test_nothing_enclosed_or_drawn_passes_from_part_to_part(tmp_path: Path) -> None:
+    seen: dict[str, float] = {}
+
+    @ht.objective
+    def remembers(config: ht.Config, data: Any) -> float:
+        draws = np.random.rand(int(abs(data.y).sum()) + 1)  # as many as the data says
+        return seen.setdefault("first", float(np.mean(data.X))) + 0 * draws[0]
+
+    @ht.objective
+    def draws_one(config: ht.Config, data: Any) -> float:
+        np.random.rand(int(abs(np.asarray(data.y)).sum()))
+        return float(np.random.rand())
+
+    x, y = patients()
+    values = losses(party(tmp_path, (x, y), remembers), Parts(10))
+    assert len({row[0] for row in values}) == 10
+    other = y.copy()
+    other[17] += 5
+    before, after = (losses(party(tmp_path / str(n), (x, v), draws_one), Parts(10)) for n, v in enumerate((y, other)))
+    assert sum(a != b for a, b in zip(before, after, strict=True)) == 1
+
+
+def test_a_client_with_trials_of_its_own_refuses_to_be_split(tmp_path: Path) -> None:
+    """Whatever the coordinator checks: the client checks it too."""
+    import optuna
+
+    from hushtune.privacy.ledger import Ledger
+    from hushtune.privacy.release import Request, respond
+    from hushtune.roster import Roster
+    from hushtune.run import plan_of
+
+    inside = party(tmp_path, patients())
+    inside.client.trials = optuna.create_study()
+    inside.ledger = Ledger(tmp_path / "ledger.db")
+    roster, noise, privacy = Roster(("a", "b")), Noise(50.0), ht.Privacy(5.0, unit="record")
+    plan = plan_of((QUERY.bound,), privacy, noise)
+    request = Request("0" * 32, 0, roster.digest(), QUERY, ht.Clear(), noise, privacy, 100, plan)
+    assert b"does not split them" in respond(request.to_bytes(), inside, roster)

@@ -128,3 +128,14 @@ def test_ticks_are_round_and_cover_the_range(low: float, high: float) -> None:
 def test_a_folder_without_a_result(tmp_path: Path) -> None:
     with pytest.raises(ht.SettingError, match="does not exist"):
         ht.report(tmp_path)
+
+
+def test_a_damaged_result_gives_one_line(tmp_path: Path) -> None:
+    import json
+
+    ht.tune(clients(4, distance), SPACE.grid(**{"<b>x&": 7}), method=ht.Vote(2), home=tmp_path, folder=tmp_path / "out")
+    raw = json.loads((tmp_path / "out" / "result.json").read_text())
+    for change in ({"index": 77}, {"seconds": {"score": "long"}}, {"method": {"name": "vote", "k": 2, "voters": "x"}}):
+        (tmp_path / "out" / "result.json").write_text(json.dumps({**raw, **change}))
+        with pytest.raises(ht.SettingError, match="result.json"):
+            ht.report(tmp_path / "out")

@@ -78,10 +78,11 @@ def plan(found: Plan, as_json: bool) -> None:
         f"Noise: standard deviation {found.sigma:.2f} at the least, {found.noise:.2f} if everybody answers; the "
         f"loudest among the candidates about {found.loudest:.0f}"
     )
+    smooth = "not simulated" if found.smooth is None else f"{found.smooth:.2f}"
     print(
         f"Odds of a good choice, if {model.good} candidates are good and voters' losses have standard deviation "
         f"{model.overlap:g} (good 0, bad 1):\n"
-        f"  decode=argmax {found.success:.3f}   decode=smooth {found.smooth:.2f}   guessing {found.guess:.3f}   "
+        f"  decode=argmax {found.success:.3f}   decode=smooth {smooth}   guessing {found.guess:.3f}   "
         f"at least (Theorem V.1) {found.bound:.3f}"
     )
     print(f"Votes per ballot; the best is k = {found.best_k}:")
@@ -102,7 +103,7 @@ def plan(found: Plan, as_json: bool) -> None:
 def _books(books: dict[str, Any]) -> str:
     if not books["exists"]:
         return f"{books['path']} does not exist: the run would make it, with {_text(books['limit'])} as its limit"
-    verdict = "the run would be allowed" if books["allowed"] else "the run would be REFUSED"
+    verdict = "the run would be allowed" if books["allowed"] else f"the run would be REFUSED: {books['reason']}"
     return f"{books['path']}: limit {_text(books['limit'])}; left {_text(books['left'])}; {verdict}"
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -29,13 +31,27 @@ class Objective(Protocol):
 def checked_losses(objective: Objective, configs: Sequence[Config], data: Any, seed: int) -> FloatArray:
     """The objective's losses, refused if they are not one number per config."""
     own = [dict(config) for config in configs]  # an objective that writes into a config writes into a copy
-    losses = np.asarray(objective.losses(own, data, seed))
+    with _seeded(seed):
+        losses = np.asarray(objective.losses(own, data, seed))
     if losses.shape != (len(configs),) or losses.dtype.kind not in "fiu":
         raise ObjectiveError(
             f"an objective must return {len(configs)} numbers for {len(configs)} configs, "
             f"but got shape {losses.shape} of {losses.dtype}"
         )
     return losses.astype(np.float64)
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """The global random generators start at the seed, and are put back: no draw of one unit moves another's."""
+    plain, numpys = random.getstate(), np.random.get_state()
+    random.seed(seed)
+    np.random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(plain)
+        np.random.set_state(numpys)
 
 
 def check_fit(objective: Objective, space: Space, data: Any) -> None:

@@ -91,8 +91,8 @@ class SklearnObjective:
         from sklearn.metrics import get_scorer
 
         model = clone(self.estimator).set_params(**config)
-        if "random_state" in model.get_params():
-            model.set_params(random_state=seed)
+        chances = [name for name in model.get_params() if name.split("__")[-1] == "random_state" and name not in config]
+        model.set_params(**dict.fromkeys(chances, seed))
         try:
             score = get_scorer(self.metric)(model.fit(train.X, train.y), held_out.X, held_out.y)
         except Exception:  # this config does not work on this data, e.g. one class only

@@ -277,10 +277,11 @@ def contribution(query: Query, party: Party, parts: Parts, private: bool) -> Int
 
     A part without rows contributes a vector that depends on no data.
     """
-    alone = parts.voters == 1
+    units = party.parts(parts)
+    silent = [parts.voters > 1 and unit.empty and (private or unit.failure is None) for unit in units]
     vectors: list[IntArray] = [
-        query.bound.default(part.randomness) if part.empty and not alone else _answer(query, part, private)
-        for part in party.parts(parts)
+        query.bound.default(unit.randomness) if alone else _answer(query, unit, private)
+        for unit, alone in zip(units, silent, strict=True)
     ]
     total: IntArray = np.sum(vectors, axis=0, dtype=np.int64)
     return total
@@ -307,7 +308,10 @@ def _check(request: Request, party: Party, roster: Roster) -> None:
     """Whether the client takes part at all. Looks at the request and at public facts, never at data."""
     if request.roster != roster.digest() or party.id not in roster.ids:
         raise RefusedError("the request's roster is not the one this client was given")
-    seal, _ = request.seal, request.parts
+    if request.voters > 1 and party.client.trials is not None:
+        raise RefusedError("a client that brings trials of all its rows does not split them")
+    request.parts.check(party.client.data)
+    seal = request.seal
     insecure = isinstance(seal, Masked) and seal.neighbours is not None
     party.policy.check(request.query.name, seal.name, seal.corrupt, insecure, seal.honest(len(roster)), request.privacy)
     if request.privacy is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from hushtune.errors import SettingError
 from hushtune.files import replace
 from hushtune.reporting.page import page
 from hushtune.result import Result
@@ -16,6 +17,10 @@ def report(folder: str | os.PathLike[str]) -> Path:
 
     Everything in it was opened already or is public, so it may be read by whoever may read the result.
     """
-    path = Path(folder) / "report.html"
-    replace(path, page(Result.load(folder), verify(folder)))
+    path, result = Path(folder) / "report.html", Result.load(folder)
+    try:
+        content = page(result, verify(folder))
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise SettingError(f"{path.with_name('result.json')} is damaged: {type(error).__name__}: {error}") from None
+    replace(path, content)
     return path
