@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-browser screenshots docs lint format clean
+.PHONY: help demo test test-all test-torch test-browser screenshots docs lint format clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -35,6 +35,13 @@ $(VENV)/browser: $(VENV)/dev
 test-browser: $(VENV)/browser ## the report in headless Chromium (Debian packages chromium and chromium-driver)
 	$(BIN)/pytest -o addopts="-q --strict-markers --import-mode=importlib" tests/browser
 
+$(VENV)/torch: $(VENV)/dev
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[torch]'
+	@touch $@
+
+test-torch: $(VENV)/torch ## batched training of networks
+	$(BIN)/pytest -o addopts="-q --strict-markers --import-mode=importlib" tests/torch
+
 screenshots: $(VENV)/browser ## pictures of the demo's report for README and docs
 	$(BIN)/python tests/browser/screenshots.py runs/demo docs/pictures
 
@@ -55,7 +62,7 @@ format: $(VENV)/dev ## rewrite files in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test-all: test lint docs test-browser ## everything
+test-all: test lint docs test-torch test-browser ## everything
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) runs site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hushtune.identity import Identity
     from hushtune.methods.vote import Vote
     from hushtune.objectives.base import Objective, objective
+    from hushtune.objectives.neural import TorchObjective
     from hushtune.objectives.sklearn import SklearnObjective
     from hushtune.odds import Agreement
     from hushtune.planning import Plan, plan
@@ -50,6 +51,7 @@ _HOMES = {
     "odds": ["Agreement"],
     "planning": ["Plan", "plan"],
     "objectives.base": ["Objective", "objective"],
+    "objectives.neural": ["TorchObjective"],
     "objectives.sklearn": ["SklearnObjective"],
     "privacy.guarantee": ["Privacy"],
     "privacy.ledger": ["Ledger"],
@@ -98,6 +100,7 @@ __all__ = [
     "SklearnObjective",
     "Space",
     "Split",
+    "TorchObjective",
     "Vote",
     "__version__",
     "objective",

@@ -1,0 +1,169 @@
+"""A PyTorch network as an objective: all candidates are trained together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+import numpy as np
+
+from hushtune.checks import integer, number
+from hushtune.errors import SettingError
+from hushtune.fingerprint import fingerprint
+from hushtune.rows import Split, rows_at
+from hushtune.space import Config, FloatArray, Space
+
+try:
+    from torch.nn import functional
+
+    import torch
+    from hushtune.objectives.stacked import Knobs, Trainer, prepared
+    from torch import Tensor, nn
+except ImportError:
+    raise SettingError("TorchObjective needs PyTorch: pip install 'hushtune[torch]'") from None
+
+_OPTIMISERS = {
+    "sgd": ("lr", "momentum", "decay", "weight_decay", "nesterov"),
+    "adam": ("lr", "decay", "weight_decay"),
+}
+_LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "cross_entropy": functional.cross_entropy,
+    "logistic": lambda outputs, y: functional.binary_cross_entropy_with_logits(outputs.flatten(), y.to(outputs.dtype)),
+}
+
+
+def accuracy(outputs: Tensor, y: Tensor) -> float:
+    """The share of right answers: the largest of several outputs, or the sign of one."""
+    said = (outputs.flatten() > 0).long() if outputs.dim() == 1 or outputs.shape[-1] == 1 else outputs.argmax(-1)
+    return float((said == y.long()).double().mean())
+
+
+@dataclass(frozen=True)
+class TorchObjective:
+    """Trains a network with every config at once and scores it on held-out rows of the same client.
+
+    The loss is `1 - metric`. A config that diverges is NaN, which ranks last. All configs start from the same weights
+    and see the same mini-batches and dropout masks: results equal a plain loop over configs with the same seeds.
+
+    Args:
+        module: makes the network; called with the knobs that are not the optimiser's (layer widths, say). Any
+            `nn.Module` without data-dependent control flow and without BatchNorm.
+        knobs: which tuned name is which knob of the optimiser, e.g. {"rate": "lr"}. Default: by the same name.
+        fixed: the optimiser's knobs that are not tuned, e.g. {"momentum": 0.9}.
+        optimiser: "sgd" (lr, momentum, decay, weight_decay, nesterov) or "adam" (lr, decay, weight_decay). `decay`
+            multiplies the learning rate after every epoch (StepLR).
+        epochs: over the client's training rows.
+        batch: rows per step.
+        loss: "cross_entropy", "logistic" (one output), or a function of (outputs, targets).
+        metric: a function of (outputs, targets), larger is better. Default: accuracy.
+        validation: share of rows held out for scoring.
+        limit: bytes that configs trained at one time may take; more are trained in turns.
+        threads: of this process.
+    """
+
+    module: Callable[..., nn.Module]
+    knobs: Mapping[str, str] = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    optimiser: Literal["sgd", "adam"] = "sgd"
+    epochs: int = 5
+    batch: int = 64
+    loss: str | Callable[[Tensor, Tensor], Tensor] = "cross_entropy"
+    metric: Callable[[Tensor, Tensor], float] = accuracy
+    validation: float = 0.2
+    limit: int = 500_000_000
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        if self.optimiser not in _OPTIMISERS:
+            raise SettingError(f"optimiser must be one of {sorted(_OPTIMISERS)}, but got '{self.optimiser}'")
+        if not callable(self.loss) and self.loss not in _LOSSES:
+            raise SettingError(f"loss must be one of {sorted(_LOSSES)} or a function, but got {self.loss!r}")
+        for name in ("epochs", "batch", "limit", "threads"):
+            integer(name, getattr(self, name), 1)
+        number("validation", self.validation, 0, 1, "()")
+        allowed = _OPTIMISERS[self.optimiser]
+        for name in (*self.knobs.values(), *self.fixed):
+            if name not in allowed:
+                raise SettingError(f"'{self.optimiser}' has the knobs {list(allowed)}, but got '{name}'")
+
+    def fingerprint(self) -> str:
+        """Equal for equal networks, settings and PyTorch."""
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("limit", "threads")}
+        return fingerprint([own, torch.__version__])
+
+    def check(self, space: Space) -> None:
+        """Refuses a mapping of names that the space does not have."""
+        for name in self.knobs:
+            if name not in space.knobs:
+                raise SettingError(f"knobs maps '{name}', but the space has {sorted(space.knobs)}")
+
+    def check_data(self, data: Any) -> None:
+        """Refuses a kind of data it cannot use."""
+        if not isinstance(data, Split) and not all(hasattr(data, a) for a in ("X", "y", "take")):
+            raise SettingError(
+                f"TorchObjective needs data as (X, y) or with X, y and take(indices), but got {type(data).__name__}"
+            )
+
+    def losses(self, configs: Sequence[Config], data: Any, seed: int) -> FloatArray:
+        """One loss per config; configs that differ in architecture are trained group by group."""
+        torch.set_num_threads(self.threads)
+        train, held_out = data_of(data, self.validation, seed)
+        found = np.full(len(configs), np.nan)
+        for shape, members in self.groups(configs).items():
+            trainer = self.trainer(shape, seed)
+            knobs = [self.optimiser_knobs(configs[at]) for at in members]
+            rows, ends = trainer.train(trainer.start(), knobs, [0] * len(members), *train, self.epochs, seed)
+            outputs = trainer.outputs(rows, held_out[0])
+            scores = [
+                self.metric(output, held_out[1]) if bool(output.isfinite().all()) else np.nan for output in outputs
+            ]
+            for at, row in zip(members, ends, strict=True):
+                if row is not None:
+                    found[at] = 1 - scores[row]
+        return found
+
+    def trainer(self, shape: tuple[tuple[str, Any], ...], seed: int) -> Trainer:
+        """What trains the configs of one architecture, which all start from the same weights."""
+        loss = _LOSSES[self.loss] if isinstance(self.loss, str) else self.loss
+        return Trainer(prepared(self.network(shape, seed)), loss, self.optimiser, self.batch, self.limit)
+
+    def network(self, shape: tuple[tuple[str, Any], ...], seed: int) -> nn.Module:
+        """A network with the weights that the seed gives."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            made = self.module(**dict(shape))
+        if not isinstance(made, nn.Module):
+            raise SettingError(f"module must make a torch.nn.Module, but got {type(made).__name__}")
+        return made
+
+    def groups(self, configs: Sequence[Config]) -> dict[tuple[tuple[str, Any], ...], list[int]]:
+        """The places of the configs that share an architecture."""
+        found: dict[tuple[tuple[str, Any], ...], list[int]] = {}
+        for at, config in enumerate(configs):
+            found.setdefault(tuple((n, v) for n, v in config.items() if self._role(n) is None), []).append(at)
+        return found
+
+    def optimiser_knobs(self, config: Config) -> Knobs:
+        """What the optimiser is told for a config."""
+        tuned = {role: value for name, value in config.items() if (role := self._role(name)) is not None}
+        return Knobs(**{**self.fixed, **tuned})
+
+    def _role(self, name: str) -> str | None:
+        """Which of the optimiser's knobs a tuned name is."""
+        if name in self.knobs:
+            return self.knobs[name]
+        return name if name in _OPTIMISERS[self.optimiser] else None
+
+
+def data_of(data: Any, validation: float, seed: int) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Rows to train on and rows to score on, as tensors."""
+    if isinstance(data, Split):
+        return _tensors(data.train), _tensors(data.test)
+    order = np.random.default_rng(seed).permutation(len(data))
+    cut = max(1, round(validation * len(data)))
+    return _tensors(rows_at(data, order[cut:])), _tensors(rows_at(data, order[:cut]))
+
+
+def _tensors(rows: Any) -> tuple[Tensor, Tensor]:
+    return torch.as_tensor(np.asarray(rows.X), dtype=torch.float32), torch.as_tensor(np.asarray(rows.y)).long()
