@@ -73,8 +73,8 @@ class _Conv(torch.autograd.Function):
         weight, bias = _stacked(weight, in_dims[1], rows), _stacked(bias, in_dims[2], rows)
         if in_dims[0] is None:
             return _shared_conv(x, weight, bias, stride, padding), 0
-        x = x.movedim(in_dims[0], 0)
-        return torch.stack([functional.conv2d(x[r], weight[r], bias[r], stride, padding) for r in range(rows)]), 0
+        each = zip(x.movedim(in_dims[0], 0).unbind(), weight.unbind(), bias.unbind(), strict=True)
+        return torch.stack([functional.conv2d(own, w, b, stride, padding) for own, w, b in each]), 0
 
 
 def _shared_conv(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:

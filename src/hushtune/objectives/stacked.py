@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch.func import functional_call, vmap
 
@@ -22,6 +23,8 @@ from torch import Tensor, nn
 
 Weights = dict[str, Tensor]
 Loss = Callable[[Tensor, Tensor], Tensor]
+_LARGE = 100_000  # bytes of a row's weights from which skipping the work of momentum pays for more, smaller steps
+_CACHED = 50_000_000  # bytes kept for gradients beyond which larger steps cost more than they save
 _LOOK = 8  # steps between two looks for diverged rows
 _ADAM = (0.9, 0.999, 1e-8)
 
@@ -52,6 +55,21 @@ class Rows:
 
     def __len__(self) -> int:
         return len(next(iter(self.weights.values())))
+
+    def slice(self, begin: int, end: int) -> Rows:
+        """Some rows in a row, not copied: what is done to them is done to these."""
+        weights, first, second = (
+            {name: value[begin:end] for name, value in table.items()}
+            for table in (self.weights, self.first, self.second)
+        )
+        return Rows(weights, first, second, self.steps)
+
+    def write(self, rows: Sequence[int], new: Rows) -> None:
+        """Puts new content in the place of some rows."""
+        at = torch.tensor(list(rows), dtype=torch.long)
+        for old, table in ((self.weights, new.weights), (self.first, new.first), (self.second, new.second)):
+            for name, value in old.items():
+                value[at] = table[name]
 
     def pick(self, rows: Sequence[int]) -> Rows:
         """Copies of the given rows, in order; a row may be taken several times."""
@@ -146,8 +164,10 @@ class Trainer:
         Returns the rows at the end, and the row of each config; None if it diverged.
         """
         self._measure(x)
-        size = max(1, self._limit // self._footprint(x, y))
-        rows, where = _split(start, list(at), [(k.momentum, k.weight_decay, k.nesterov) for k in knobs])
+        size = self._at_once(x, y)
+        kinds = [(k.momentum == 0, k.momentum, k.weight_decay, k.nesterov) for k in knobs]  # rows of a kind together
+        rows, where = _split(start, list(at), kinds)
+        rows = rows.pick(range(len(rows)))
         self._begin(rows)
         live, done = dict(enumerate(where)), _Done()  # config -> row
         for epoch in range(epochs):
@@ -157,6 +177,10 @@ class Trainer:
             still = {number: row for number, row in live.items() if rates[number] == 0}
             done.add(rows, still)
             owner = {row: knobs[number] for number, row in live.items() if number not in still}
+            if still:
+                moving = sorted(owner)
+                rows, owner = rows.pick(moving), {new: owner[row] for new, row in enumerate(moving)}
+                live = {number: moving.index(row) for number, row in live.items() if number not in still}
             rows, left = self._moved(rows, owner, epoch, x, y, seed, size)
             live = {number: left[row] for number, row in live.items() if row in left}
         done.add(rows, live)
@@ -165,16 +189,21 @@ class Trainer:
     def _moved(
         self, rows: Rows, owner: dict[int, Knobs], epoch: int, x: Tensor, y: Tensor, seed: int, size: int
     ) -> tuple[Rows, dict[int, int]]:
-        """Some rows after an epoch: those that did not diverge, and the new number of each."""
+        """The rows after an epoch, without those that diverged, and the new number of each that is left."""
         order = _order(len(x), seed, epoch)
-        parts, kept = [rows.pick([])], list[int]()
-        for chunk in _chunks(owner, size):
-            trained, alive = self._epoch(rows.pick(chunk), [owner[row] for row in chunk], epoch, x, y, order, seed)
-            parts.append(trained)
-            kept += [chunk[row] for row in alive]
-        found = joined(parts)
-        found.steps = max(part.steps for part in parts)
-        return found, {row: new for new, row in enumerate(kept)}
+        kept: list[int] = []
+        steps = rows.steps
+        apart = rows_bytes(rows) > _LARGE
+        for begin, end in _chunks([apart and owner[row].momentum == 0 for row in range(len(rows))], size):
+            chunk = rows.slice(begin, end)
+            trained, alive = self._epoch(chunk, [owner[row] for row in range(begin, end)], epoch, x, y, order, seed)
+            kept += [begin + row for row in alive]
+            if len(alive) < end - begin:
+                rows.write([begin + row for row in alive], trained)
+            steps = max(steps, trained.steps)
+        rows.steps = steps
+        left = {row: new for new, row in enumerate(kept)}
+        return (rows if len(kept) == len(rows) else rows.pick(kept)), left
 
     def outputs(self, rows: Rows, x: Tensor) -> Tensor:
         """What the networks say, shape (rows, len(x), ...); chunked over rows."""
@@ -228,7 +257,7 @@ class Trainer:
     def _update(self, name: str, weight: Tensor, gradient: Tensor, rows: Rows, vectors: Weights) -> None:
         wide = (-1, *[1] * (weight.dim() - 1))
         lr = vectors["lr"].view(wide)
-        if bool(vectors["weight_decay"].any()):
+        if "weight_decay" in vectors:
             gradient = gradient + vectors["weight_decay"].view(wide) * weight
         if self._optimiser == "adam":
             one, two, tiny = _ADAM
@@ -238,11 +267,13 @@ class Trainer:
             root = (square / (1 - two**rows.steps)).sqrt_().add_(tiny)
             weight.sub_(lr / (1 - one**rows.steps) * mean / root)
             return
-        if bool(vectors["momentum"].any()):
+        if "momentum" in vectors:
             momentum, velocity = vectors["momentum"].view(wide), rows.first[name]
             torch.addcmul(gradient, velocity, momentum, out=velocity)  # one pass through memory, which is the cost here
-            ahead = vectors["nesterov"].view(wide) > 0
-            gradient = torch.where(ahead, gradient + momentum * velocity, velocity) if bool(ahead.any()) else velocity
+            if "nesterov" in vectors:
+                ahead = vectors["nesterov"].view(wide) > 0
+                velocity = torch.where(ahead, gradient + momentum * velocity, velocity)
+            gradient = velocity
         weight.addcmul_(lr, gradient, value=-1)
 
     def _begin(self, rows: Rows) -> None:
@@ -283,8 +314,13 @@ class Trainer:
         for hook in hooks:
             hook.remove()
 
-    def _footprint(self, x: Tensor, y: Tensor) -> int:
-        """Bytes that one row takes in a step: weights, gradients and optimiser state, and what is kept for them."""
+    def _at_once(self, x: Tensor, y: Tensor) -> int:
+        """How many rows are trained at one time: within the limit, and without outgrowing the caches by far."""
+        own, kept = self._footprint(x, y)
+        return max(1, min(self._limit // (own + kept), max(4, _CACHED // max(1, kept))))
+
+    def _footprint(self, x: Tensor, y: Tensor) -> tuple[int, int]:
+        """Bytes of one row in a step: weights, gradients and optimiser state; and what is kept for gradients."""
         sizes: list[int] = []
 
         def kept(value: Tensor) -> Tensor:
@@ -298,37 +334,43 @@ class Trainer:
             outputs = functional_call(self._module, {**weights, **masks}, (x[: self._batch],))
             self._loss(outputs, y[: self._batch])
         own = sum(value.numel() * value.element_size() for value in weights.values())
-        return 6 * own + 2 * sum(sizes)
+        return 6 * own, 2 * sum(sizes)
 
 
 def rows_bytes(rows: Rows) -> int:
     """Bytes of one row's weights."""
-    return sum(value[0].numel() * value.element_size() for value in rows.weights.values())
+    return sum(value[0].numel() * value.element_size() for value in rows.weights.values()) if len(rows) else 0
 
 
-def _split(rows: Rows, at: Sequence[int], keys: Sequence[object]) -> tuple[Rows, list[int]]:
-    """One row for each different (row, key): configs with the same stay together."""
+def _split(rows: Rows, at: Sequence[int], keys: Sequence[Any]) -> tuple[Rows, list[int]]:
+    """One row for each different (row, key), in that order: configs with the same stay together."""
     pairs = list(zip(at, keys, strict=True))
-    different = list(dict.fromkeys(pairs))
+    different = sorted(set(pairs))
     number = {pair: row for row, pair in enumerate(different)}
-    return rows.pick([row for row, _ in different]), [number[pair] for pair in pairs]
+    picked = [row for row, _ in different]
+    return (rows if picked == list(range(len(rows))) else rows.pick(picked)), [number[pair] for pair in pairs]
 
 
-def _chunks(owner: dict[int, Knobs], size: int) -> Iterator[list[int]]:
-    """Up to `size` rows at a time; those without momentum together, because they skip its work."""
-    for plain in (False, True):
-        some = [row for row, knobs in owner.items() if (knobs.momentum == 0) == plain]
-        for begin in range(0, len(some), size):
-            yield some[begin : begin + size]
+def _chunks(kinds: Sequence[bool], size: int) -> Iterator[tuple[int, int]]:
+    """Stretches of up to `size` rows of one kind."""
+    begin = 0
+    while begin < len(kinds):
+        end = begin + 1
+        while end < len(kinds) and end - begin < size and kinds[end] == kinds[begin]:
+            end += 1
+        yield begin, end
+        begin = end
 
 
 def _vectors(knobs: Sequence[Knobs], epoch: int) -> Weights:
-    return {
-        "lr": torch.tensor([k.rate(epoch) for k in knobs], dtype=torch.float32),
-        "momentum": torch.tensor([k.momentum for k in knobs], dtype=torch.float32),
-        "weight_decay": torch.tensor([k.weight_decay for k in knobs], dtype=torch.float32),
-        "nesterov": torch.tensor([float(k.nesterov) for k in knobs], dtype=torch.float32),
+    """The knobs of all rows; one that is 0 for all of them is left out, with its work."""
+    lists = {
+        "lr": [k.rate(epoch) for k in knobs],
+        "momentum": [k.momentum for k in knobs],
+        "weight_decay": [k.weight_decay for k in knobs],
+        "nesterov": [float(k.nesterov) for k in knobs],
     }
+    return {name: torch.tensor(values) for name, values in lists.items() if any(values)}
 
 
 def _order(count: int, seed: int, epoch: int) -> Tensor:
