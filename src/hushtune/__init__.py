@@ -100,7 +100,6 @@ __all__ = [
     "SklearnObjective",
     "Space",
     "Split",
-    "TorchObjective",
     "Vote",
     "__version__",
     "objective",

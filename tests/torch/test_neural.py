@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.torch.plain import plain_losses
 
 import hushtune as ht
 import torch
+from hushtune.bench.speed import plain_losses, rows
 from hushtune.objectives import stacked
+from hushtune.progress import Progress
 from torch import nn
 
 
@@ -89,11 +90,11 @@ CASES: dict[str, tuple[Any, ht.Rows, ht.Candidates, dict[str, Any]]] = {
 @pytest.mark.parametrize("limit", [500_000_000, 1])
 def test_every_config_ends_where_a_plain_loop_ends(name: str, limit: int) -> None:
     """With everything at once, and with one row at a time."""
-    module, rows, candidates, settings = CASES[name]
+    module, own, candidates, settings = CASES[name]
     objective = ht.TorchObjective(module, epochs=3, batch=32, metric=minus_loss, limit=limit, **settings)
-    found = objective.losses(candidates.configs, rows, 3)
+    found = objective.losses(candidates.configs, own, 3)
     assert np.isfinite(found).all()
-    np.testing.assert_allclose(found, plain_losses(objective, candidates.configs, rows, 3), rtol=2e-4, atol=2e-5)
+    np.testing.assert_allclose(found, plain_losses(objective, candidates.configs, own, 3), rtol=2e-4, atol=2e-5)
 
 
 def test_configs_that_part_later_are_trained_once_until_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,3 +180,9 @@ def test_a_mapping_of_names_that_are_not_there() -> None:
         ht.TorchObjective(mlp).check_data([1, 2])
     with pytest.raises(ht.SettingError, match="must make a torch.nn.Module"):
         ht.TorchObjective(lambda: 3).losses([{"lr": 0.1}], data(20), 0)  # type: ignore[arg-type, return-value]
+
+
+def test_the_benchmark_compares_equal_things() -> None:
+    found = list(rows(70, Progress(quiet=True)))
+    assert [row["name"] for row in found] == ["adult", "tiny", "mlp", "cnn"]
+    assert all(row["equal"] and row["candidates"] == 100 and row["ratio"] > 0 for row in found)

@@ -269,3 +269,18 @@ def bench_dp_hype_simulation(
     rows = show.rows(dp_hype_simulation.rows(repetitions, seed, Progress(quiet=json)), as_json=json)
     if plot is not None:
         dp_hype_simulation.draw(rows, plot)
+
+
+@bench_app.command("speed")
+def bench_speed(
+    rows: Annotated[int, typer.Option(help="Rows of data that one client has.")] = 490,
+    json: Json = False,
+) -> None:
+    """Batched scoring against a plain per-candidate PyTorch loop, in the same run."""
+    import hushtune.objectives.neural  # noqa: F401 (says what to install, if PyTorch is missing)
+    from hushtune.bench import speed
+    from hushtune.checks import integer
+    from hushtune.cli import show
+    from hushtune.progress import Progress
+
+    show.rows(speed.rows(integer("rows", rows, 10), Progress(quiet=json)), as_json=json)

@@ -98,6 +98,8 @@ class _Done:
 
     def add(self, rows: Rows, owners: dict[int, int]) -> None:
         """Keeps the given configs' rows."""
+        if not owners and self.parts:
+            return
         before, picked = sum(map(len, self.parts)), sorted(set(owners.values()))
         self.parts.append(rows.pick(picked))
         self.where |= {number: before + picked.index(row) for number, row in owners.items()}
@@ -147,7 +149,7 @@ class Trainer:
     """
 
     def __init__(self, module: nn.Module, loss: Loss, optimiser: str, batch: int, limit: int) -> None:
-        self._module, self._loss, self._optimiser = module, loss, optimiser
+        self._module, self.loss, self._optimiser = module, loss, optimiser
         self._batch, self._limit = batch, limit
         self._masked = [name for name, child in module.named_modules() if isinstance(child, SharedDropout)]
         self._shapes: dict[str, tuple[int, ...]] = {}
@@ -163,7 +165,7 @@ class Trainer:
 
         Returns the rows at the end, and the row of each config; None if it diverged.
         """
-        self._measure(x)
+        self.measure(x)
         size = self._at_once(x, y)
         kinds = [(k.momentum == 0, k.momentum, k.weight_decay, k.nesterov) for k in knobs]  # rows of a kind together
         rows, where = _split(start, list(at), kinds)
@@ -172,15 +174,11 @@ class Trainer:
         live, done = dict(enumerate(where)), _Done()  # config -> row
         for epoch in range(epochs):
             rates = {number: knobs[number].rate(epoch) for number in live}
-            rows, where = _split(rows, list(live.values()), list(rates.values()))
+            done.add(rows, {number: row for number, row in live.items() if rates[number] == 0})
+            live = {number: row for number, row in live.items() if rates[number] != 0}
+            rows, where = _split(rows, list(live.values()), [rates[number] for number in live])
             live = dict(zip(live, where, strict=True))
-            still = {number: row for number, row in live.items() if rates[number] == 0}
-            done.add(rows, still)
-            owner = {row: knobs[number] for number, row in live.items() if number not in still}
-            if still:
-                moving = sorted(owner)
-                rows, owner = rows.pick(moving), {new: owner[row] for new, row in enumerate(moving)}
-                live = {number: moving.index(row) for number, row in live.items() if number not in still}
+            owner = {row: knobs[number] for number, row in live.items()}
             rows, left = self._moved(rows, owner, epoch, x, y, seed, size)
             live = {number: left[row] for number, row in live.items() if row in left}
         done.add(rows, live)
@@ -190,7 +188,7 @@ class Trainer:
         self, rows: Rows, owner: dict[int, Knobs], epoch: int, x: Tensor, y: Tensor, seed: int, size: int
     ) -> tuple[Rows, dict[int, int]]:
         """The rows after an epoch, without those that diverged, and the new number of each that is left."""
-        order = _order(len(x), seed, epoch)
+        order = order_of(len(x), seed, epoch)
         kept: list[int] = []
         steps = rows.steps
         apart = rows_bytes(rows) > _LARGE
@@ -245,7 +243,7 @@ class Trainer:
         """One step of all rows, in place; which of them have no finite loss or weights any more."""
         for value in rows.weights.values():
             value.requires_grad_(True)
-        losses = vmap(lambda w: self._loss(functional_call(self._module, {**w, **masks}, (x,)), y))(rows.weights)
+        losses = vmap(lambda w: self.loss(functional_call(self._module, {**w, **masks}, (x,)), y))(rows.weights)
         gradients = torch.autograd.grad(losses.sum(), list(rows.weights.values()))
         rows.steps += 1
         with torch.no_grad():
@@ -294,7 +292,7 @@ class Trainer:
             kept = torch.rand(shape, generator=draw) >= layer.p
             yield f"{name}.mask", kept.to(torch.float32) / (1 - layer.p) if layer.p < 1 else torch.zeros(shape)
 
-    def _measure(self, x: Tensor) -> None:
+    def measure(self, x: Tensor) -> None:
         """The shape of what goes through each dropout layer."""
         if not self._masked or self._shapes:
             return
@@ -332,7 +330,7 @@ class Trainer:
         weights = {name: value.detach().clone().requires_grad_(True) for name, value in self._module.named_parameters()}
         with torch.autograd.graph.saved_tensors_hooks(kept, lambda value: value):
             outputs = functional_call(self._module, {**weights, **masks}, (x[: self._batch],))
-            self._loss(outputs, y[: self._batch])
+            self.loss(outputs, y[: self._batch])
         own = sum(value.numel() * value.element_size() for value in weights.values())
         return 6 * own, 2 * sum(sizes)
 
@@ -373,7 +371,7 @@ def _vectors(knobs: Sequence[Knobs], epoch: int) -> Weights:
     return {name: torch.tensor(values) for name, values in lists.items() if any(values)}
 
 
-def _order(count: int, seed: int, epoch: int) -> Tensor:
+def order_of(count: int, seed: int, epoch: int) -> Tensor:
     """The order of the rows of data in an epoch."""
     return torch.randperm(count, generator=torch.Generator().manual_seed(_seed(seed, epoch, 0, 99)))
 
