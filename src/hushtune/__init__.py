@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hushtune.identity import Identity
     from hushtune.methods.vote import Vote
     from hushtune.objectives.base import Objective, objective
-    from hushtune.objectives.neural import TorchObjective
+    from hushtune.objectives.neural import TorchObjective as TorchObjective
     from hushtune.objectives.sklearn import SklearnObjective
     from hushtune.odds import Agreement
     from hushtune.planning import Plan, plan
