@@ -5,12 +5,12 @@ import pytest
 
 import hushtune as ht
 from hushtune.data import digits, load
-from hushtune.data.splits import dirichlet, iid, split
+from hushtune.data.splits import by_column, dirichlet, iid, imb1, imb2, quantity, split
 
 LABELS = np.repeat(np.arange(10), 100)
 
 
-@pytest.mark.parametrize("how", ["iid", "dirichlet:5", "dirichlet:0.1"])
+@pytest.mark.parametrize("how", ["iid", "dirichlet:5", "dirichlet:0.1", "quantity:0.3"])
 def test_every_row_goes_to_exactly_one_client(how: str) -> None:
     parts = split(how, LABELS, 40, seed=2)
     assert sorted(np.concatenate(parts).tolist()) == list(range(1000))
@@ -37,3 +37,29 @@ def test_impossible_splits() -> None:
         iid(LABELS, 2000, 0)
     with pytest.raises(ht.SettingError, match="alpha=0"):
         dirichlet(LABELS, 10, 0, 0)
+
+
+def test_quantities_differ_and_labels_do_not() -> None:
+    sizes = [len(part) for part in quantity(LABELS, 10, 0.3, seed=1, smallest=20)]
+    assert min(sizes) >= 20
+    assert max(sizes) > 3 * min(sizes)
+    largest = max(quantity(LABELS, 10, 0.3, seed=1), key=len)
+    counts = np.bincount(LABELS[largest], minlength=10)
+    assert counts.min() > 0.5 * counts.mean()
+
+
+def test_one_client_for_each_value_of_a_column() -> None:
+    fields = np.array(["b", "a", "b", "c", "a"])
+    assert [part.tolist() for part in by_column(fields)] == [[1, 4], [0, 2], [3]]
+
+
+def test_floras_skews() -> None:
+    mild, strong = imb1(LABELS, 0), imb2(LABELS, 0)
+    for parts in (mild, strong):
+        assert sorted(np.concatenate(parts).tolist()) == list(range(1000))
+    even = [float(np.mean(LABELS[part] % 2 == 0)) for part in mild]
+    assert min(even[:2]) > 0.7
+    assert max(even[2:]) < 0.3
+    assert [sorted(set(LABELS[part].tolist())) for part in strong] == [[0, 1], [2, 3], [4, 5], [6, 7, 8, 9]]
+    with pytest.raises(ht.SettingError, match="is for 4 clients, but got clients=5"):
+        split("imb1", LABELS, 5, 0)

@@ -37,6 +37,41 @@ def dirichlet(
     return [rng.permutation(np.array(share, dtype=np.int64)) for share in shares]
 
 
+def quantity(
+    labels: NDArray[np.generic], clients: int, alpha: float, seed: int, smallest: int = 5
+) -> list[NDArray[np.int64]]:
+    """Quantity skew: all labels alike, but sizes are drawn from Dirichlet(alpha), `smallest` at the least."""
+    number("alpha", alpha, 0, 1e6, "(]")
+    _check(len(labels), clients, smallest)
+    rng = np.random.default_rng(seed)
+    spare = len(labels) - clients * smallest
+    ends = np.round(np.cumsum(rng.dirichlet(np.full(clients, alpha))) * spare).astype(int)
+    sizes = smallest + np.diff(ends, prepend=0)
+    return np.split(rng.permutation(len(labels)), np.cumsum(sizes)[:-1])
+
+
+def by_column(values: NDArray[np.generic]) -> list[NDArray[np.int64]]:
+    """One client for each different value of a column (a field, a writer, a subject), in the values' order."""
+    return [np.flatnonzero(values == value) for value in np.unique(values)]
+
+
+def imb1(labels: NDArray[np.generic], seed: int) -> list[NDArray[np.int64]]:
+    """FLoRA's mild skew: four clients; a row of an even label goes four times as likely to one of the first two."""
+    rng = np.random.default_rng(seed)
+    even = np.asarray(labels).astype(int) % 2 == 0
+    first = rng.random(len(labels)) < np.where(even, 0.8, 0.2)
+    client = np.where(first, 0, 2) + rng.integers(0, 2, len(labels))
+    return [rng.permutation(np.flatnonzero(client == number)) for number in range(4)]
+
+
+def imb2(labels: NDArray[np.generic], seed: int) -> list[NDArray[np.int64]]:
+    """FLoRA's strong skew: four clients; the first three have two labels each for themselves, the last all others."""
+    rng = np.random.default_rng(seed)
+    place = np.searchsorted(np.unique(labels), labels)
+    client = np.minimum(place // 2, 3)
+    return [rng.permutation(np.flatnonzero(client == number)) for number in range(4)]
+
+
 def _check(rows: int, clients: int, smallest: int) -> None:
     if integer("clients", clients, 1) * smallest > rows:
         raise SettingError(
@@ -45,14 +80,22 @@ def _check(rows: int, clients: int, smallest: int) -> None:
 
 
 def split(how: str, labels: NDArray[np.generic], clients: int, seed: int) -> list[NDArray[np.int64]]:
-    """A split by its text: "iid", or "dirichlet:ALPHA"."""
+    """A split by its text: "iid", "dirichlet:ALPHA", "quantity:ALPHA", "imb1" or "imb2"."""
     kind, _, argument = str(how).partition(":")
     if kind == "iid" and not argument:
         return iid(labels, clients, seed)
-    if kind == "dirichlet":
+    if kind in _SKEWED:
         try:
             alpha = float(argument)
         except ValueError:
-            raise SettingError(f"split 'dirichlet:ALPHA' needs a number, but got '{how}'") from None
-        return dirichlet(labels, clients, alpha, seed)
-    raise SettingError(f"split must be 'iid' or 'dirichlet:ALPHA', but got '{how}'")
+            raise SettingError(f"split '{kind}:ALPHA' needs a number, but got '{how}'") from None
+        return _SKEWED[kind](labels, clients, alpha, seed)
+    if how in _FLORA:
+        if clients != 4:
+            raise SettingError(f"split '{how}' is for 4 clients, but got clients={clients}")
+        return _FLORA[how](labels, seed)
+    raise SettingError(f"split must be 'iid', 'dirichlet:ALPHA', 'quantity:ALPHA', 'imb1' or 'imb2', but got '{how}'")
+
+
+_SKEWED = {"dirichlet": dirichlet, "quantity": quantity}
+_FLORA = {"imb1": imb1, "imb2": imb2}
