@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,3 +37,12 @@ def make_clients() -> Callable[..., list[ht.Client]]:
         return [ht.Client((np.zeros((4, 1)), y), objective) for y in rows]
 
     return make
+
+
+Make = Callable[..., list[ht.Client]]
+PRIVACY = ht.Privacy(3.0)
+
+
+def tune(clients: list[ht.Client], candidates: ht.Candidates, **changes: Any) -> ht.Result:
+    settings: dict[str, Any] = {"method": ht.Vote(1), "privacy": PRIVACY, "quiet": True, "jobs": 1}
+    return ht.tune(clients, candidates, **{**settings, **changes})

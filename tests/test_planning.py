@@ -75,6 +75,11 @@ def test_the_ledger_is_read_and_not_written(tmp_path: Path) -> None:
     assert other.charge["rule"]["name"] == "renyi"
     assert other.ledger is not None
     assert other.ledger["allowed"]
+    large = ht.Ledger.new(tmp_path / "large.db", 8.0, 1e-5, rule="renyi")
+    many = plan(30, 20, privacy=ht.Privacy(1.0), method=ht.Vote(2), ledger=large)
+    assert many.ledger is not None
+    assert many.charge["rule"]["name"] == "sums"  # the run states its own epsilon, and is charged by the ledger's rule
+    assert many.charge["epsilon"] <= 1.0 < many.ledger["after"]["epsilon"] < 8.0
 
 
 @pytest.mark.parametrize("clients", [12, 50])

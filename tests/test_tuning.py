@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.conftest import distance
+from tests.conftest import PRIVACY, Make, distance, tune
 from tests.observed import Observed
 
 import hushtune as ht
@@ -16,14 +16,6 @@ from hushtune.federation.local import LocalFederation
 from hushtune.roster import Roster
 from hushtune.search import Search
 from hushtune.trials import TrialStore
-
-Make = Callable[..., list[ht.Client]]
-PRIVACY = ht.Privacy(3.0)
-
-
-def tune(clients: list[ht.Client], candidates: ht.Candidates, **changes: Any) -> ht.Result:
-    settings: dict[str, Any] = {"method": ht.Vote(1), "privacy": PRIVACY, "quiet": True, "jobs": 1}
-    return ht.tune(clients, candidates, **{**settings, **changes})
 
 
 def test_a_private_run_end_to_end(make_clients: Make, candidates: ht.Candidates) -> None:
@@ -237,56 +229,6 @@ def test_dropouts_within_the_limit_are_named_and_the_rest_is_summed(
     assert result.opened[0].answered == 18
 
 
-def test_an_interrupted_run_is_resumed_not_repeated(
-    make_clients: Make, candidates: ht.Candidates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clients, folder = make_clients(5), tmp_path / "run"
-    with monkeypatch.context() as patch:
-        patch.setattr(ht.Result, "save", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            tune(clients, candidates, folder=folder)
-    opened = json.loads((folder / "run.json").read_text())["opened"][0]["opened"]["blocks"]
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalFederation, "exchange", None)  # nobody is asked again
-        result = tune(clients, candidates, folder=folder)
-    assert result.opened[0].blocks == opened
-    with pytest.raises(ht.SettingError, match="holds a finished run"):
-        tune(clients, candidates, folder=folder)
-
-
-def test_scoring_survives_an_interruption(make_clients: Make, candidates: ht.Candidates, tmp_path: Path) -> None:
-    calls = Observed()
-
-    class Slow:
-        def fingerprint(self) -> str:
-            return "slow"
-
-        def losses(self, configs: list[ht.Config], data: Any, seed: int) -> np.ndarray:
-            if len(calls) == 2:
-                calls.append("interrupted")
-                raise KeyboardInterrupt
-            calls.append("scored")
-            return np.zeros(len(configs))
-
-    clients = [ht.Client((np.zeros((1, 1)), np.array([i])), Slow()) for i in range(8)]
-    folder = tmp_path / "run"
-    with pytest.raises(KeyboardInterrupt):
-        tune(clients, candidates, folder=folder)
-    tune(clients, candidates, folder=folder)
-    assert calls.count("scored") == 8
-
-
-def test_other_settings_do_not_resume(make_clients: Make, candidates: ht.Candidates, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    tune(make_clients(3), candidates, folder=folder)
-    (folder / "result.json").unlink()
-    with pytest.raises(ht.SettingError, match="with other settings"):
-        tune(make_clients(3), candidates, folder=folder, method=ht.Vote(2))
-    (folder / "run.json").write_text("{")
-    with pytest.raises(ht.SettingError, match="damaged"):
-        tune(make_clients(3), candidates, folder=folder)
-
-
 def test_equal_data_twice_are_two_clients_with_two_ledgers_and_two_noise_shares(
     candidates: ht.Candidates, home: Path
 ) -> None:
@@ -318,23 +260,6 @@ def test_mistakes_that_do_not_depend_on_data_are_refused_before_they_cost(
     with pytest.raises(ht.SettingError, match="privacy must be a Privacy, but got 1.0"):
         tune([ht.Client((np.zeros((1, 1)), np.zeros(1)), distance)], candidates, privacy=1.0)
     assert not list(home.glob("**/ledger*.db"))
-
-
-def test_a_refused_run_leaves_its_folder_free(make_clients: Make, candidates: ht.Candidates, tmp_path: Path) -> None:
-    clients = make_clients(3)
-    tune(clients, candidates)
-    with pytest.raises(ht.BudgetError):
-        tune(clients, candidates, folder=tmp_path / "second")
-    assert not (tmp_path / "second").exists()
-
-
-def test_two_processes_cannot_run_in_one_folder(make_clients: Make, candidates: ht.Candidates, tmp_path: Path) -> None:
-    from hushtune.runfolder import RunFolder
-
-    first, second = RunFolder(tmp_path / "run", "same"), RunFolder(tmp_path / "run", "same")
-    first.begin()
-    with pytest.raises(ht.SettingError, match="another process is running"):
-        second.begin()
 
 
 def test_a_reference_with_failed_candidates(make_clients: Make, candidates: ht.Candidates) -> None:
@@ -421,19 +346,6 @@ def test_bad_settings_cost_nothing(
         tune(arguments.pop("clients", clients), chosen, **arguments)
     assert "\n" not in str(caught.value)
     assert not list(home.glob("**/ledger*.db"))
-
-
-def test_a_pinned_roster_has_a_seed() -> None:
-    """Without one, a server would choose the neighbours by choosing the run's id."""
-    with pytest.raises(ht.SettingError, match="random seed of 32 bytes, but got 0 bytes"):
-        Roster(("a",), (bytes(32),))
-
-
-def test_rosters_name_each_client_once() -> None:
-    with pytest.raises(ht.HushtuneError):
-        Roster(("a", "a"))
-    with pytest.raises(ht.HushtuneError):
-        Roster(())
 
 
 def test_parts_used_by_hand_are_exported_where_documented() -> None:

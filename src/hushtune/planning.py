@@ -12,7 +12,7 @@ from hushtune.checks import integer, kind
 from hushtune.errors import LedgerError, SettingError
 from hushtune.methods.vote import TopVotes, Vote
 from hushtune.odds import Agreement, bound, counts, smooth_success, success
-from hushtune.privacy.accounting import Budget, gaussian_start, rule_to_json
+from hushtune.privacy.accounting import Event, gaussian_start, rule_to_json
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger, charge_of
 from hushtune.privacy.noise import Noise
@@ -74,8 +74,8 @@ class Plan:
         instead: the odds in other settings.
         messages: sent and received by an average client.
         bytes: sent and received by an average client.
-        charge: what a ledger would be charged, under its rule.
-        ledger: the ledger before and after, if one was given.
+        charge: what the run alone costs, and the rule that it is stated under.
+        ledger: the ledger before and after the run, under its own rule, if one was given.
         verdict: all this in a sentence.
     """
 
@@ -214,7 +214,7 @@ def plan(
         messages=messages,
         bytes=sent,
         charge={"rule": rule_to_json(rule), **asdict(spent)},
-        ledger=_books(ledger, spent, events, privacy) if ledger is not None else None,
+        ledger=_books(ledger, events, privacy) if ledger is not None else None,
         verdict=_verdict(max(here.success, smoothed or 0.0), guess),
     )
 
@@ -305,21 +305,22 @@ def _loudest(variance: float, size: int) -> float:
     return float(np.sum(1 - largest[reach:]) - np.sum(largest[:reach]))
 
 
-def _books(ledger: Ledger, spent: Budget, events: Any, privacy: Privacy) -> dict[str, Any]:
+def _books(ledger: Ledger, events: tuple[Event, ...], privacy: Privacy) -> dict[str, Any]:
     """The ledger before and after; nothing is written."""
     if not ledger.exists:
         return {"path": str(ledger.path), "exists": False, "limit": asdict(privacy.budget), "allowed": True}
-    limit, left, reason = ledger.limit(), ledger.left(), None
+    charge, after, reason = charge_of(_RUN, "run", events, privacy), None, None
     try:
-        ledger.check(charge_of(_RUN, "run", events, privacy))
+        ledger.check(charge)
+        after = ledger.spent(also=charge)
     except LedgerError as error:
         reason = str(error)
+    budgets = {"limit": ledger.limit(), "spent": ledger.spent(), "left": ledger.left(), "after": after}
     return {
         "path": str(ledger.path),
         "exists": True,
-        "limit": asdict(limit) if limit is not None else None,
-        "spent": asdict(ledger.spent()),
-        "left": asdict(left) if left is not None else None,
+        "rule": rule_to_json(ledger.terms().rule),
+        **{name: asdict(budget) if budget is not None else None for name, budget in budgets.items()},
         "allowed": reason is None,
         "reason": reason,
     }

@@ -190,7 +190,7 @@ def test_plan_says_what_to_expect_and_touches_nothing(tmp_path: Path, home: Path
         "Theorem V.1",
         "unit 'record'",
         "Traffic of a client",
-        "is charged epsilon",
+        "The run alone costs epsilon",
     ):
         assert part in shown.stdout, part
     record = json.loads(hushtune(*settings, "--unit", "record", "--voters", "50", "--k", "3", "--json").stdout)

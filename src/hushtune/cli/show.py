@@ -92,10 +92,8 @@ def plan(found: Plan, as_json: bool) -> None:
     for odds in found.instead:
         print(f"  {odds.what:38} noise {odds.sigma:8.2f}   odds {odds.success:.3f}")
     print(f"Traffic of a client: {found.messages:.1f} messages, about {found.bytes:,} bytes, both ways together")
-    charge = found.charge
-    print(
-        f"A ledger with rule '{charge['rule']['name']}' is charged epsilon {charge['epsilon']:.4g}, {charge['delta']:g}"
-    )
+    cost, rule = found.charge, found.charge["rule"]["name"]
+    print(f"The run alone costs {_text(cost)} (rule '{rule}')")
     if found.ledger is not None:
         print(_books(found.ledger))
 
@@ -103,7 +101,9 @@ def plan(found: Plan, as_json: bool) -> None:
 def _books(books: dict[str, Any]) -> str:
     if not books["exists"]:
         return f"{books['path']} does not exist: the run would make it, with {_text(books['limit'])} as its limit"
-    verdict = "the run would be allowed" if books["allowed"] else f"the run would be REFUSED: {books['reason']}"
+    verdict = f"the run would be REFUSED: {books['reason']}"
+    if books["allowed"]:
+        verdict = f"with the run it would have spent {_text(books['after'])} (rule '{books['rule']['name']}')"
     return f"{books['path']}: limit {_text(books['limit'])}; left {_text(books['left'])}; {verdict}"
 
 

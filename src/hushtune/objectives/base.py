@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,14 +45,19 @@ def checked_losses(objective: Objective, configs: Sequence[Config], data: Any, s
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
     """The global random generators start at the seed, and are put back: no draw of one unit moves another's."""
-    plain, numpys = random.getstate(), np.random.get_state()
+    plain, numpys, torch = random.getstate(), np.random.get_state(), sys.modules.get("torch")
+    torchs = torch.get_rng_state() if torch is not None else None
     random.seed(seed)
     np.random.seed(seed)
+    if torch is not None:
+        torch.manual_seed(seed)
     try:
         yield
     finally:
         random.setstate(plain)
         np.random.set_state(numpys)
+        if torch is not None:
+            torch.set_rng_state(torchs)
 
 
 def check_fit(objective: Objective, space: Space, data: Any) -> None:

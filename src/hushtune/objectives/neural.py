@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hushtune.checks import integer, number
-from hushtune.errors import SettingError
+from hushtune.errors import MissingExtraError, SettingError
 from hushtune.fingerprint import fingerprint
 from hushtune.rows import Split, rows_at
 from hushtune.space import Config, FloatArray, Space
@@ -21,7 +21,7 @@ try:
     from hushtune.objectives.stacked import Knobs, Trainer, prepared
     from torch import Tensor, nn
 except ImportError:
-    raise SettingError("TorchObjective needs PyTorch: pip install 'hushtune[torch]'") from None
+    raise MissingExtraError("TorchObjective needs PyTorch: pip install 'hushtune[torch]'") from None
 
 _OPTIMISERS = {
     "sgd": ("lr", "momentum", "decay", "weight_decay", "nesterov"),

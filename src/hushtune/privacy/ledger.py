@@ -202,10 +202,11 @@ class Ledger:
         with self._open() as db:
             return self._entries(db)
 
-    def spent(self, without: str | None = None) -> Budget:
-        """What all charges, `without` one run's, come to under the ledger's rule, computed from their events now."""
+    def spent(self, without: str | None = None, also: Charge | None = None) -> Budget:
+        """What all charges, `without` one run's or with one `also`, come to under the ledger's rule, computed now."""
         with self._open() as db:
             charges = [entry.charge for entry in self._entries(db) if entry.charge.run != without]
+            charges += [also] if also is not None else []
             return _total(_terms(db), charges, _limit(db) or Budget(0.0, 0.0))
 
     def left(self) -> Budget | None:
