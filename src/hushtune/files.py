@@ -25,12 +25,12 @@ def create_once(path: Path, write: Callable[[Path], None]) -> bool:
     return True
 
 
-def replace(path: Path, text: str) -> None:
-    """Writes a text file durably, the old content staying until the new one is complete."""
+def replace(path: Path, content: str | bytes) -> None:
+    """Writes a file durably, the old content staying until the new one is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        draft.write_text(text, encoding="utf-8")
+        draft.write_bytes(content.encode() if isinstance(content, str) else content)
         _sync(draft)
         os.replace(draft, path)
     finally:

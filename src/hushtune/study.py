@@ -10,18 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
-from hushtune.checks import number
 from hushtune.client import Client
 from hushtune.data import load
-from hushtune.data.splits import split
+from hushtune.data.splits import shares
 from hushtune.errors import SettingError
 from hushtune.methods import METHODS
 from hushtune.objectives.sklearn import SklearnObjective
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
-from hushtune.rows import Split
 from hushtune.run import Method
 from hushtune.seals import seal_from_json
 from hushtune.seals.base import Seal
@@ -31,7 +27,7 @@ from hushtune.space import Candidates, Choice, Float, Int, Space
 
 _Made = TypeVar("_Made")
 _TABLES = {
-    "data": {"name", "clients", "split", "test", "seed"},
+    "data": {"name", "clients", "split", "test", "rows", "seed"},
     "clients": {"factory"},
     "space": None,  # the user's own names
     "candidates": {"grid", "sample", "seed", "list"},
@@ -196,11 +192,7 @@ def _objective(raw: dict[str, Any]) -> SklearnObjective:
 
 def _example_clients(raw: dict[str, Any], objective: SklearnObjective) -> tuple[list[Client], Client]:
     table = raw["data"]
-    data, seed, share = load(_need(raw, "data", "name")), table.get("seed", 0), table.get("test", 0.2)
-    number("test", share, 0, 1, "()")
-    order = np.random.default_rng(seed).permutation(len(data))
-    cut = max(1, int(share * len(data)))
-    test, train = data.take(order[:cut]), data.take(order[cut:])
-    parts = split(table.get("split", "iid"), train.y, _need(raw, "data", "clients"), seed)
-    reference = Client(Split(train, test), objective)
-    return [Client(train.take(part), objective) for part in parts], reference
+    seed = table.get("seed", 0)
+    data = load(_need(raw, "data", "name"), test=table.get("test"), rows=table.get("rows"), seed=seed)
+    parts = shares(table.get("split", "iid"), data.train, _need(raw, "data", "clients"), seed)
+    return [Client(rows, objective) for rows in parts], Client(data, objective)

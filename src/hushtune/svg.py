@@ -96,6 +96,11 @@ def text(x: float, y: float, content: str, anchor: str = "start") -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(content)}</text>'
 
 
+def dot(x: float, y: float, radius: float, series: int = 0) -> str:
+    """A filled circle in a series' colour."""
+    return f'<circle class="s{series}" cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"/>'
+
+
 def legend(left: float, top: float, names: Sequence[str]) -> str:
     """The series' names in their colours, in a row."""
     parts, at = [], left

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import torch
+from hushtune.bench.dp_hype_tasks import adult
 from hushtune.objectives.neural import TorchObjective, data_of
 from hushtune.objectives.stacked import SharedDropout, order_of, prepared
 from hushtune.progress import Progress
@@ -28,12 +29,6 @@ MOMENTA = (0.0, 0.9)
 def paper_grid() -> Candidates:
     """DP-HYPE's Table III."""
     return Space(lr=Choice(RATES), decay=Choice(DECAYS), momentum=Choice(MOMENTA)).grid()
-
-
-def adult() -> nn.Module:
-    """DP-HYPE's network for Adult."""
-    wide = nn.Sequential(nn.Linear(108, 64), nn.ReLU(), nn.Dropout(0.2))
-    return nn.Sequential(*wide, nn.Linear(64, 64), nn.ReLU(), nn.Dropout(0.2), nn.Linear(64, 1))
 
 
 def tiny() -> nn.Module:

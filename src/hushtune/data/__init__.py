@@ -1,21 +1,41 @@
-"""Data sets and ways to split them among clients."""
+"""Data sets, ways to split them among clients, and who then holds what."""
 
 from __future__ import annotations
 
+import numpy as np
+
+from hushtune.checks import integer, number
+from hushtune.data.sources import SOURCES
 from hushtune.errors import SettingError
-from hushtune.rows import Rows
+from hushtune.progress import Progress
+from hushtune.rows import Split
 
 
-def digits() -> Rows:
-    """scikit-learn's handwritten digits: 1,797 images of 8x8 pixels in [0, 1], 10 classes. Needs no download."""
-    from sklearn.datasets import load_digits
+def load(name: str, *, test: float | None = None, rows: int | None = None, seed: int = 0, quiet: bool = True) -> Split:
+    """A data set by name, with rows to train on and rows to test on.
 
-    X, y = load_digits(return_X_y=True)
-    return Rows(X / 16.0, y)
+    It is looked for in the folder $HUSHTUNE_DATA, then in the user's cache, and then fetched from OpenML.
 
-
-def load(name: str) -> Rows:
-    """A data set by name."""
-    if name != "digits":
-        raise SettingError(f"data must be one of ['digits'], but got '{name}'")
-    return digits()
+    Args:
+        name: "digits" (installed with scikit-learn), "mnist", "cifar10" or "adult".
+        test: share of test rows, for a set without test rows of its own. Default: .2.
+        rows: so many training rows only, drawn at random.
+        seed: of that draw and of the share of test rows.
+        quiet: no progress bar while fetching.
+    """
+    if name not in SOURCES:
+        raise SettingError(f"data must be one of {sorted(SOURCES)}, but got '{name}'")
+    found = SOURCES[name](Progress(quiet))
+    rng = np.random.default_rng(seed)
+    if isinstance(found, Split):
+        if test is not None:
+            raise SettingError(f"data '{name}' has test rows of its own, but got test={test}")
+    else:
+        share = number("test", 0.2 if test is None else test, 0, 1, "()")
+        order = rng.permutation(len(found))
+        cut = max(1, int(share * len(found)))
+        found = Split(found.take(order[cut:]), found.take(order[:cut]))
+    if rows is None:
+        return found
+    some = rng.permutation(len(found.train))[: integer("rows", rows, 1, len(found.train))]
+    return Split(found.train.take(some), found.test)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from hushtune.checks import integer, number
 from hushtune.errors import SettingError
+from hushtune.rows import Rows
 
 
 def iid(labels: NDArray[np.generic], clients: int, seed: int) -> list[NDArray[np.int64]]:
@@ -80,21 +81,51 @@ def _check(rows: int, clients: int, smallest: int) -> None:
 
 
 def split(how: str, labels: NDArray[np.generic], clients: int, seed: int) -> list[NDArray[np.int64]]:
-    """A split by its text: "iid", "dirichlet:ALPHA", "quantity:ALPHA", "imb1" or "imb2"."""
+    """Which rows each client gets, by a text: see `shares`."""
     kind, _, argument = str(how).partition(":")
     if kind == "iid" and not argument:
         return iid(labels, clients, seed)
+    if kind == "noise":
+        _amount(how)
+        return iid(labels, clients, seed)
     if kind in _SKEWED:
-        try:
-            alpha = float(argument)
-        except ValueError:
-            raise SettingError(f"split '{kind}:ALPHA' needs a number, but got '{how}'") from None
-        return _SKEWED[kind](labels, clients, alpha, seed)
+        return _SKEWED[kind](labels, clients, _amount(how), seed)
     if how in _FLORA:
         if clients != 4:
             raise SettingError(f"split '{how}' is for 4 clients, but got clients={clients}")
         return _FLORA[how](labels, seed)
-    raise SettingError(f"split must be 'iid', 'dirichlet:ALPHA', 'quantity:ALPHA', 'imb1' or 'imb2', but got '{how}'")
+    raise SettingError(
+        "split must be 'iid', 'dirichlet:ALPHA', 'quantity:ALPHA', 'noise:DEVIATION', 'imb1' or 'imb2', "
+        f"but got '{how}'"
+    )
+
+
+def shares(how: str, rows: Rows, clients: int, seed: int) -> list[Rows]:
+    """Each client's rows, by the text of a split.
+
+    "iid"; "dirichlet:ALPHA" (label skew); "quantity:ALPHA" (sizes differ); "noise:DEVIATION" (feature skew: normal
+    noise on the features, growing from client to client up to that deviation); "imb1", "imb2" (FLoRA's).
+    """
+    found = [rows.take(part) for part in split(how, rows.y, clients, seed)]
+    if not str(how).startswith("noise:"):
+        return found
+    most, rng = _amount(how), np.random.default_rng([seed, 1])
+    return [_noisy(share, most * (number + 1) / clients, rng) for number, share in enumerate(found)]
+
+
+def _noisy(rows: Rows, deviation: float, rng: np.random.Generator) -> Rows:
+    x = np.asarray(rows.X)
+    noise = rng.normal(0, deviation, x.shape).astype(x.dtype if x.dtype.kind == "f" else np.float64)
+    return Rows(x + noise, rows.y, rows.subjects)
+
+
+def _amount(how: str) -> float:
+    kind, _, argument = how.partition(":")
+    try:
+        amount = float(argument)
+    except ValueError:
+        raise SettingError(f"split '{kind}:NUMBER' needs a number, but got '{how}'") from None
+    return number("the number of a split", amount, 0, 1e6, "(]")
 
 
 _SKEWED = {"dirichlet": dirichlet, "quantity": quantity}

@@ -156,14 +156,21 @@ class TorchObjective:
         return name if name in _OPTIMISERS[self.optimiser] else None
 
 
-def data_of(data: Any, validation: float, seed: int) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """Rows to train on and rows to score on, as tensors."""
+def held_out(data: Any, validation: float, seed: int) -> Split:
+    """Rows to train on and rows to score on."""
     if isinstance(data, Split):
-        return _tensors(data.train), _tensors(data.test)
+        return data
     order = np.random.default_rng(seed).permutation(len(data))
     cut = max(1, round(validation * len(data)))
-    return _tensors(rows_at(data, order[cut:])), _tensors(rows_at(data, order[:cut]))
+    return Split(rows_at(data, order[cut:]), rows_at(data, order[:cut]))
 
 
-def _tensors(rows: Any) -> tuple[Tensor, Tensor]:
+def data_of(data: Any, validation: float, seed: int) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Rows to train on and rows to score on, as tensors."""
+    split = held_out(data, validation, seed)
+    return tensors(split.train), tensors(split.test)
+
+
+def tensors(rows: Any) -> tuple[Tensor, Tensor]:
+    """Features and labels of rows."""
     return torch.as_tensor(np.asarray(rows.X), dtype=torch.float32), torch.as_tensor(np.asarray(rows.y)).long()

@@ -86,18 +86,26 @@ class SklearnObjective:
     def _best(self) -> float:
         return 0.0 if self.metric.startswith("neg_") else 1.0
 
-    def _loss(self, config: Config, train: Any, held_out: Any, seed: int) -> float:
+    def made(self, config: Config, seed: int) -> Any:
+        """An unfitted estimator with a config, seeded."""
         from sklearn.base import clone
-        from sklearn.metrics import get_scorer
 
         model = clone(self.estimator).set_params(**config)
         chances = [name for name in model.get_params() if name.split("__")[-1] == "random_state" and name not in config]
-        model.set_params(**dict.fromkeys(chances, seed))
+        return model.set_params(**dict.fromkeys(chances, seed))
+
+    def loss_of(self, model: Any, rows: Any) -> float:
+        """A fitted estimator's loss on rows."""
+        from sklearn.metrics import get_scorer
+
+        return self._best - float(get_scorer(self.metric)(model, rows.X, rows.y))
+
+    def _loss(self, config: Config, train: Any, held_out: Any, seed: int) -> float:
+        model = self.made(config, seed)
         try:
-            score = get_scorer(self.metric)(model.fit(train.X, train.y), held_out.X, held_out.y)
+            return self.loss_of(model.fit(train.X, train.y), held_out)
         except Exception:  # this config does not work on this data, e.g. one class only
             return float("nan")
-        return self._best - float(score)
 
     def _splits(self, data: Any, seed: int) -> list[tuple[Any, Any]]:
         from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit

@@ -1,0 +1,199 @@
+"""What DP-HYPE's experiments are about: data sets, networks, the grid; clients' scores and everybody's accuracies.
+
+Scoring and federated training are done once for each setting and kept, so that all that varies only the noise or the
+ballot costs nothing more.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hushtune.checks import integer
+from hushtune.client import Client, Party
+from hushtune.data import load
+from hushtune.data.splits import shares
+from hushtune.errors import SettingError
+from hushtune.federation.local import LocalFederation
+from hushtune.files import replace
+from hushtune.fingerprint import fingerprint
+from hushtune.objectives.neural import TorchObjective, held_out
+from hushtune.progress import Progress
+from hushtune.rows import Split
+from hushtune.search import Search
+from hushtune.space import Candidates, Float, FloatArray, Space
+from hushtune.training import FedAvg
+from torch import nn
+
+RATES = (0.5, 0.1, 0.05, 5e-4, 1e-4, 1e-6, 5e-7, 1e-7, 5e-8, 1e-8)
+DECAYS = (0.0, 0.1, 0.25, 0.99, 1.0)
+MOMENTA = (0.0, 0.9)
+ROUNDS = 5
+
+
+def grid() -> Candidates:
+    """The published artifact's 100 candidates, in its order; numbers, so that neighbours are known as such."""
+    space = Space(lr=Float(1e-8, 0.5, log=True), decay=Float(0.0, 1.0), momentum=Float(0.0, 0.9))
+    names = ("lr", "decay", "momentum")
+    return space.candidates(
+        dict(zip(names, values, strict=True)) for values in itertools.product(RATES, DECAYS, MOMENTA)
+    )
+
+
+def adult() -> nn.Module:
+    """DP-HYPE's network for Adult."""
+    wide = nn.Sequential(nn.Linear(108, 64), nn.ReLU(), nn.Dropout(0.2))
+    return nn.Sequential(*wide, nn.Linear(64, 64), nn.ReLU(), nn.Dropout(0.2), nn.Linear(64, 1))
+
+
+def mnist() -> nn.Module:
+    """A smaller network than the paper's for MNIST: two convolutions with strides, 7,946 weights."""
+    first = nn.Sequential(nn.Conv2d(1, 16, 5, stride=3), nn.ReLU())
+    second = nn.Sequential(nn.Conv2d(16, 32, 3, stride=2), nn.ReLU())
+    return nn.Sequential(*first, *second, nn.Flatten(), nn.Dropout(0.25), nn.Linear(288, 10))
+
+
+def cifar10() -> nn.Module:
+    """A smaller network than the paper's for CIFAR-10, with GroupNorm in the place of BatchNorm."""
+    first = nn.Sequential(nn.Conv2d(3, 16, 5, stride=3), nn.GroupNorm(4, 16), nn.ReLU())
+    second = nn.Sequential(nn.Conv2d(16, 32, 3, stride=2), nn.GroupNorm(4, 32), nn.ReLU())
+    return nn.Sequential(*first, *second, nn.Flatten(), nn.Dropout(0.25), nn.Linear(512, 10))
+
+
+def digits() -> nn.Module:
+    """For a first look: needs no data but what scikit-learn brings."""
+    return nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 10))
+
+
+@dataclass(frozen=True)
+class Task:
+    """A network, and what its clients do with it."""
+
+    module: Callable[[], nn.Module]
+    loss: str = "cross_entropy"
+    epochs: int = 5
+
+
+TASKS = {
+    "mnist": Task(mnist),
+    "cifar10": Task(cifar10, epochs=10),
+    "adult": Task(adult, loss="logistic"),
+    "digits": Task(digits),
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One federation.
+
+    Args:
+        data: one of `TASKS`.
+        clients: how many.
+        split: as `hushtune.data.splits.shares` has it.
+        rows: training rows in all; None for all there are.
+        seed: of data, split, weights and mini-batches.
+    """
+
+    data: str
+    clients: int
+    split: str = "iid"
+    rows: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.data not in TASKS:
+            raise SettingError(f"data must be one of {sorted(TASKS)}, but got '{self.data}'")
+        integer("clients", self.clients, 2)
+
+    @property
+    def name(self) -> str:
+        """For folders and tables."""
+        rows = f"-{self.rows}" if self.rows is not None else ""
+        return f"{self.data}-{self.clients}-{self.split.replace(':', '-')}{rows}-{self.seed}"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A federation's scores.
+
+    Args:
+        setting: which one.
+        candidates: p of them.
+        parties: the clients, with a trial of every candidate.
+        accuracy: of the model that federated training with a candidate gives, on test rows, shape (p,).
+        seconds: of scoring and of training; of an earlier run if that did it.
+        passes: rows of data that went through a network, forward and back, if each candidate is counted alone.
+    """
+
+    setting: Setting
+    candidates: Candidates
+    parties: list[Party]
+    accuracy: FloatArray
+    seconds: dict[str, float]
+    passes: dict[str, int]
+
+
+def measure(setting: Setting, folder: Path, jobs: int | None, progress: Progress) -> Measured:
+    """Scores all candidates on all clients and trains with each of them, unless the folder has it."""
+    task, candidates, own = TASKS[setting.data], grid(), folder / setting.name
+    objective = TorchObjective(task.module, loss=task.loss, epochs=task.epochs)
+    data = load(setting.data, rows=setting.rows, seed=setting.seed, quiet=progress.quiet)
+    parts = shares(setting.split, data.train, setting.clients, setting.seed)
+    federation = LocalFederation([Client(rows, objective) for rows in parts], own, None, setting.seed, jobs)
+    kept = _Kept(own / "measured.npz", fingerprint([asdict(setting), objective, candidates.to_json(), ROUNDS]))
+    start = time.monotonic()
+    federation.score(Search(setting.seed), candidates.configs, progress, False, name=f"{setting.name}: scoring")
+    seconds = time.monotonic() - start
+    train = [held_out(rows, objective.validation, setting.seed).train for rows in parts]
+    if kept.found is None:
+        kept.write(seconds, *_trained(setting, objective, train, data, own, jobs, progress))
+    assert kept.found is not None
+    one = sum(map(len, train)) * objective.epochs * len(candidates)
+    return Measured(
+        setting,
+        candidates,
+        list(federation.parties.values()),
+        kept.found["accuracy"],
+        {name: float(kept.found[name]) for name in ("scoring", "training")},
+        {"scoring": one, "training": one * ROUNDS},
+    )
+
+
+def _trained(
+    setting: Setting, objective: TorchObjective, train: Any, data: Split, own: Path, jobs: int | None, progress: Progress
+) -> tuple[float, FloatArray]:
+    start = time.monotonic()
+    configs, clients = grid().configs, [Client(rows, objective) for rows in train]
+    plan = FedAvg(ROUNDS, seed=setting.seed)
+    trained = plan.train(clients, configs, folder=own, jobs=jobs, quiet=progress.quiet)
+    losses = trained.losses(data.test)
+    (own / "training.npz").unlink()
+    worst = np.nanmax(losses)
+    return time.monotonic() - start, 1 - np.where(np.isfinite(losses), losses, worst)
+
+
+class _Kept:
+    """Accuracies that an earlier run has computed with the same settings."""
+
+    def __init__(self, path: Path, key: str) -> None:
+        self._path, self._key = path, key
+        self.found: dict[str, Any] | None = None
+        if path.exists():
+            with np.load(path) as file:
+                content = {name: file[name] for name in file}
+            if str(content["key"]) == key:
+                self.found = content
+
+    def write(self, scoring: float, training: float, accuracy: FloatArray) -> None:
+        import io
+
+        self.found = {"key": self._key, "scoring": scoring, "training": training, "accuracy": accuracy}
+        buffer = io.BytesIO()
+        np.savez(buffer, **{name: np.asarray(value) for name, value in self.found.items()})
+        replace(self._path, buffer.getvalue())

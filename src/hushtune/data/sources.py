@@ -1,0 +1,208 @@
+"""Where data sets come from: $HUSHTUNE_DATA, the user's cache, OpenML; and how their files are read."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtune.errors import SettingError
+from hushtune.files import replace
+from hushtune.progress import Progress
+from hushtune.rows import Rows, Split
+
+_ADULT_NUMBERS = ("age", "fnlwgt", "education_num", "capital_gain", "capital_loss", "hours_per_week")
+_ADULT_TEST = 16_281
+Table = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class File:
+    """A data set that is one file.
+
+    Args:
+        name: of the file.
+        openml: its number there.
+        size: bytes to be fetched, roughly, for the progress bar.
+        write: makes the file's bytes from what scikit-learn's `fetch_openml` gives.
+        read: makes rows of the file.
+    """
+
+    name: str
+    openml: int
+    size: int
+    write: Callable[[Any], bytes]
+    read: Callable[[Path], Split]
+
+    def __call__(self, progress: Progress) -> Split:
+        """The rows, fetched if need be."""
+        return self.read(self._found(progress))
+
+    def _found(self, progress: Progress) -> Path:
+        places = [Path(folder) for folder in (os.environ.get("HUSHTUNE_DATA"), cache()) if folder]
+        for place in places:
+            if (place / self.name).is_file():
+                return place / self.name
+        try:
+            content = self.write(_fetched(self.openml, self.size, progress))
+        except (OSError, ValueError) as error:
+            raise SettingError(
+                f"{self.name} is neither in {' nor in '.join(map(str, places))}, and OpenML's data set {self.openml} "
+                f"cannot be fetched ({error}); put the file into a folder and set HUSHTUNE_DATA to it"
+            ) from None
+        path = cache() / self.name
+        replace(path, content)
+        return path
+
+
+def cache() -> Path:
+    """The user's cache folder."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "hushtune"
+
+
+def _fetched(number: int, size: int, progress: Progress) -> Any:
+    """scikit-learn's download, watched from beside: it shows nothing itself, so its files' growth is shown."""
+    from sklearn.datasets import fetch_openml
+
+    home = cache() / "openml"
+    home.mkdir(parents=True, exist_ok=True)
+    over = threading.Event()
+
+    def watch(advance: Callable[[int], None]) -> None:
+        seen = 0
+        while not over.wait(0.5):
+            now = min(size, sum(path.stat().st_size for path in home.rglob("*") if path.is_file()))
+            advance(now - seen)
+            seen = now
+
+    with progress.phase(f"OpenML data set {number}, bytes", size) as advance:
+        watcher = threading.Thread(target=watch, args=(advance,), daemon=True)
+        watcher.start()
+        try:
+            return fetch_openml(data_id=number, as_frame=False, parser="liac-arff", data_home=str(home))
+        finally:
+            over.set()
+            watcher.join()
+
+
+# ---- pictures ----------------------------------------------------------------------------------------
+
+
+def _pixels(x: NDArray[Any]) -> NDArray[np.float32]:
+    """Bytes as numbers from -1 to 1."""
+    scaled: NDArray[np.float32] = (x.astype(np.float32) / 255 - 0.5) / 0.5
+    return scaled
+
+
+def _mnist(path: Path) -> Split:
+    with np.load(path) as file:
+        parts = [(file[f"X_{part}"][:, None], file[f"y_{part}"]) for part in ("train", "test")]
+    return Split(*(Rows(_pixels(x), y.astype(np.int64)) for x, y in parts))
+
+
+def _cifar10(path: Path) -> Split:
+    """Pictures are kept as differences of neighbouring pixels and colours, modulo 256: they pack better so."""
+    found = []
+    with np.load(path) as file:
+        for part in ("train", "test"):
+            x = np.cumsum(np.cumsum(file[f"D_{part}"], 2, dtype=np.uint8), 3, dtype=np.uint8)
+            x[:, 0] += x[:, 1]
+            x[:, 2] += x[:, 1]
+            found.append(Rows(_pixels(x), file[f"y_{part}"].astype(np.int64)))
+    return Split(*found)
+
+
+def _differences(x: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """What `_cifar10` undoes."""
+    apart = x.copy()
+    apart[:, 0] -= x[:, 1]
+    apart[:, 2] -= x[:, 1]
+    for axis in (3, 2):
+        apart = np.diff(apart, axis=axis, prepend=np.uint8(0)).astype(np.uint8)
+    return apart
+
+
+def _archive(arrays: Table) -> bytes:
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def _mnist_file(fetched: Any) -> bytes:
+    """OpenML keeps the official order: 60,000 to train on, then 10,000 to test on."""
+    x, y = fetched.data.reshape(-1, 28, 28).astype(np.uint8), fetched.target.astype(np.uint8)
+    return _archive({"X_train": x[:60_000], "y_train": y[:60_000], "X_test": x[60_000:], "y_test": y[60_000:]})
+
+
+def _cifar10_file(fetched: Any) -> bytes:
+    """OpenML keeps the official order: 50,000 to train on, then 10,000 to test on."""
+    x = _differences(fetched.data.reshape(-1, 3, 32, 32).astype(np.uint8))
+    y = fetched.target.astype(np.uint8)
+    return _archive({"D_train": x[:50_000], "y_train": y[:50_000], "D_test": x[50_000:], "y_test": y[50_000:]})
+
+
+# ---- Adult -------------------------------------------------------------------------------------------
+
+
+def _adult(path: Path) -> Split:
+    """One-hot columns, and numbers with mean 0 and deviation 1 over the training rows; y: income above 50K."""
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    columns = {name: np.array(values) for name, values in zip(rows[0], zip(*rows[1:], strict=True), strict=True)}
+    train = columns.pop("split") == "train"
+    income = np.char.startswith(columns.pop("income"), ">").astype(np.int64)
+    parts = []
+    for name, values in columns.items():
+        if name in _ADULT_NUMBERS:
+            numbers = values.astype(np.float64)
+            parts.append(((numbers - numbers[train].mean()) / numbers[train].std())[:, None])
+        else:
+            parts.append(values[:, None] == np.unique(values)[None])
+    x = np.hstack(parts).astype(np.float32)
+    return Split(Rows(x[train], income[train]), Rows(x[~train], income[~train]))
+
+
+def _adult_file(fetched: Any) -> bytes:
+    """OpenML does not mark the official test rows: as many are drawn, by a fixed seed."""
+    names = [name.replace("-", "_") for name in fetched.feature_names]
+    kinds: Mapping[str, list[str]] = fetched.categories or {}
+    columns = []
+    for at, name in enumerate(fetched.feature_names):
+        values = fetched.data[:, at].astype(np.float64)
+        if kind := kinds.get(name):
+            columns.append(["?" if np.isnan(v) else str(kind[int(v)]) for v in values])
+        else:
+            columns.append([f"{v:g}" if v < 1e5 else str(int(v)) for v in values])
+    test = set(np.random.default_rng(0).permutation(len(fetched.target))[:_ADULT_TEST].tolist())
+    marks = ["test" if row in test else "train" for row in range(len(fetched.target))]
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow([*names, "income", "split"])
+    writer.writerows(zip(*columns, fetched.target, marks, strict=True))
+    return gzip.compress(text.getvalue().encode(), mtime=0)
+
+
+def _digits(progress: Progress) -> Rows:
+    """scikit-learn's handwritten digits: 1,797 images of 8x8 pixels in [0, 1], 10 classes."""
+    from sklearn.datasets import load_digits
+
+    x, y = load_digits(return_X_y=True)
+    return Rows(x / 16.0, y)
+
+
+SOURCES: dict[str, Callable[[Progress], Rows | Split]] = {
+    "digits": _digits,
+    "mnist": File("mnist.npz", 554, 15_500_000, _mnist_file, _mnist),
+    "cifar10": File("cifar10_jpeg_delta.npz", 40_927, 650_000_000, _cifar10_file, _cifar10),
+    "adult": File("adult.csv.gz", 1_590, 800_000, _adult_file, _adult),
+}
