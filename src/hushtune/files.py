@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 
 def create_once(path: Path, write: Callable[[Path], None]) -> bool:
@@ -36,6 +40,13 @@ def replace(path: Path, content: str | bytes) -> None:
     finally:
         draft.unlink(missing_ok=True)
     _sync(path.parent)
+
+
+def archive(arrays: Mapping[str, Any], pack: bool = False) -> bytes:
+    """Named arrays as the bytes of an .npz file."""
+    buffer = io.BytesIO()
+    (np.savez_compressed if pack else np.savez)(buffer, **arrays)
+    return buffer.getvalue()
 
 
 def _sync(path: Path) -> None:

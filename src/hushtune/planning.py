@@ -8,17 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from hushtune.bounds import KHot
 from hushtune.checks import integer, kind
 from hushtune.errors import LedgerError, SettingError
-from hushtune.methods.vote import TopVotes, Vote
+from hushtune.methods.ballots import TopVotes
+from hushtune.methods.decode import MOST_SMOOTHED
+from hushtune.methods.vote import Vote
 from hushtune.odds import Agreement, bound, counts, smooth_success, success
-from hushtune.privacy.accounting import Event, gaussian_start, rule_to_json
+from hushtune.privacy.accounting import gaussian_start, rule_to_json
+from hushtune.privacy.events import Event
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger, charge_of
 from hushtune.privacy.noise import Noise
 from hushtune.privacy.release import Request
 from hushtune.progress import Progress
-from hushtune.query import KHot
 from hushtune.run import calibrate, plan_of, rule_of
 from hushtune.seals.base import Seal, sum_bits
 from hushtune.seals.masked import Masked
@@ -26,7 +29,6 @@ from hushtune.space import Candidates, Float, Space
 
 _RUN = "0" * 32
 _SMOOTHED = 60  # simulated votes for smooth decoding, which takes a fit each; fewer beyond 100 candidates
-_MOST_SMOOTHED = 600
 _KS = (1, 2, 3, 5, 8, 12, 20, 35, 60, 100)
 _LIKELY, _MAYBE, _HOPELESS = 0.9, 0.6, 0.3
 
@@ -68,9 +70,9 @@ class Plan:
         guess: the chance of a good choice by guessing.
         bound: Theorem V.1's lower bound on the chance of a good choice, averaged over simulated votes.
         success: the simulated chance of a good choice, decode="argmax".
-        smooth: the same for decode="smooth", if good candidates lie together; None beyond 600 candidates.
+        smooth: the same for decode="smooth", if good candidates lie together; None beyond 1,000 candidates.
         by_k: the odds for other k.
-        best_k: the best of them.
+        best_k: the best of them with decode="argmax"; smoothing bears larger k.
         instead: the odds in other settings.
         messages: sent and received by an average client.
         bytes: sent and received by an average client.
@@ -128,7 +130,7 @@ def plan(
         clients: how many will be asked.
         candidates: the public list, or how many there will be (then taken to have two knobs).
         privacy: the guarantee wanted.
-        method: the vote. Default: the best k. Both ways to decode are looked at.
+        method: the vote. Default: `Vote()`. Both ways to decode are looked at, and other k.
         voters: ballots per client, if no method is given.
         seal: how contributions stay hidden. Default: `Masked()`.
         pinned: whether identities will be pinned.
@@ -153,20 +155,16 @@ def plan(
     size, seal = len(candidates), seal or Masked()
     agreement = agreement or Agreement(max(1, size // 20))
     agreement.check(size)
-    if method is not None:
-        KHot(method.k, size)  # refuses more votes than candidates
-        if voters not in (1, method.voters):
-            raise SettingError(f"voters are given twice: {voters}, and {method.voters} by the method")
-    voters = Vote(1, method.voters if method is not None else voters).voters
+    method = _planned(method, voters)
+    voters, k = method.voters, method.votes(size)
+    KHot(k, size)  # refuses more votes than candidates
     if voters > 1 and privacy.unit == "client":
         raise SettingError(f"voters={voters} needs privacy with unit='record'")
     seal.check(clients)
     rule = rule_of(ledger, privacy)
     study = _Study(size, agreement, seal, repetitions, seed)
-    ks = sorted({k for k in _KS if k < size} | ({method.k} if method is not None else {1}))
+    ks = sorted({other for other in _KS if other < size} | {k})
     with Progress(quiet).phase("simulated votes", 6) as advance:
-        best = _best(study.odds("", clients, voters, ks, privacy))
-        k = method.k if method is not None else best.k
         noise = calibrate((KHot(k, size),), privacy, rule)
         study.scaled = noise.scale / study.scale(k, privacy) if noise.scale else 1.0
         by_k = study.odds("", clients, voters, ks, privacy)
@@ -180,7 +178,7 @@ def plan(
         variance = float(noise.share_variance(seal.honest(clients)) * clients)
         rng = np.random.default_rng([seed, 1])
         smoothed = None
-        if size <= _MOST_SMOOTHED:
+        if size <= MOST_SMOOTHED:
             times = max(10, min(_SMOOTHED, _SMOOTHED * 100**2 // size**2))
             votes = counts(clients * voters, size, [k], agreement, times, rng)[k]
             smoothed = smooth_success(votes, agreement.good, k * clients * voters, variance, candidates, rng)
@@ -209,7 +207,7 @@ def plan(
         success=here.success,
         smooth=smoothed,
         by_k=tuple(by_k),
-        best_k=k if method is None else _best(by_k).k,
+        best_k=_best(by_k).k,
         instead=tuple(instead),
         messages=messages,
         bytes=sent,
@@ -217,6 +215,16 @@ def plan(
         ledger=_books(ledger, events, privacy) if ledger is not None else None,
         verdict=_verdict(max(here.success, smoothed or 0.0), guess),
     )
+
+
+def _planned(method: Vote | None, voters: int) -> Vote:
+    if method is None:
+        return Vote(voters=voters)
+    if voters not in (1, method.voters):
+        raise SettingError(f"voters are given twice: {voters}, and {method.voters} by the method")
+    if method.ballot != "top":
+        raise SettingError(f"the odds are known for ballot='top' only, but got ballot='{method.ballot}'")
+    return method
 
 
 class _Study:

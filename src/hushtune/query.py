@@ -4,96 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from hushtune.checks import integer
+from hushtune.bounds import Bound
 from hushtune.client import Party
-from hushtune.errors import BoundError, SettingError, WireError
-from hushtune.privacy.accounting import Event, Neighbours, SkellamShift
-from hushtune.privacy.noise import Noise
+from hushtune.errors import WireError
 from hushtune.privacy.skellam import IntArray
-from hushtune.randomness import Randomness, words
 from hushtune.space import Candidates
-
-
-class Bound(Protocol):
-    """What ONE privacy unit's vector must satisfy, and so what a change of one unit can do to the sum."""
-
-    @property
-    def length(self) -> int:
-        """The vector's length."""
-        ...
-
-    @property
-    def largest(self) -> int:
-        """The largest absolute value of one entry of one unit's vector."""
-        ...
-
-    @property
-    def total(self) -> int | None:
-        """What the entries of one unit's vector add up to; None if that is not fixed."""
-        ...
-
-    def check(self, vector: Any) -> IntArray:
-        """The vector as integers; BoundError if it breaks the bound."""
-        ...
-
-    def default(self, randomness: Randomness) -> IntArray:
-        """A vector that satisfies the bound and depends on no data."""
-        ...
-
-    def event(self, noise: Noise, change: Neighbours) -> Event:
-        """What opening the noisy sum costs, if one unit's vector may change so (`Privacy.change`)."""
-        ...
-
-
-@dataclass(frozen=True)
-class KHot:
-    """A ballot: `length` zeros and ones, exactly `k` of them ones.
-
-    Replacing one ballot by another moves 2 min(k, length - k) counts by one each; leaving one out moves k
-    (DP-HYPE, Lemma IV.1, which states 2k; two ballots of more than half the candidates must overlap).
-    """
-
-    k: int
-    length: int
-
-    def __post_init__(self) -> None:
-        if integer("k", self.k, 1) > self.length:
-            raise SettingError(f"`1 <= k <= candidates` must hold, but got k={self.k}, candidates={self.length}")
-
-    @property
-    def largest(self) -> int:
-        """A vote is one."""
-        return 1
-
-    @property
-    def total(self) -> int:
-        """k ones."""
-        return self.k
-
-    def check(self, vector: Any) -> IntArray:
-        """Refuses anything but k ones among zeros."""
-        ballot = np.asarray(vector)
-        if ballot.shape != (self.length,) or ballot.dtype.kind not in "iub":
-            raise BoundError(f"a ballot must be {self.length} integers, but got shape {ballot.shape} of {ballot.dtype}")
-        if not (np.isin(ballot, (0, 1)).all() and int(ballot.sum()) == self.k):
-            raise BoundError(f"a ballot must be zeros and exactly {self.k} ones")
-        return ballot.astype(np.int64)
-
-    def default(self, randomness: Randomness) -> IntArray:
-        """A uniformly random ballot."""
-        ballot = np.zeros(self.length, dtype=np.int64)
-        ballot[np.argsort(words(randomness, self.length), kind="stable")[: self.k]] = 1
-        return ballot
-
-    def event(self, noise: Noise, change: Neighbours) -> Event:
-        """Exact: the changed counts move by one each, the others not at all."""
-        changed = 2 * min(self.k, self.length - self.k) if change == "replace-one" else self.k
-        return SkellamShift(noise.variance, changed)
 
 
 class Query(Protocol):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from hushtune.disclosures import Disclosure
 from hushtune.errors import SettingError
 from hushtune.files import replace
-from hushtune.privacy.accounting import Budget, Event, event_from_json, event_to_json
+from hushtune.privacy.accounting import Budget
+from hushtune.privacy.events import Event, event_from_json, event_to_json
 from hushtune.privacy.guarantee import Privacy
 from hushtune.roster import Id
 from hushtune.space import Candidates, Config, knob_has

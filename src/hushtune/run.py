@@ -10,25 +10,19 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from hushtune._version import __version__
+from hushtune.bounds import Bound
 from hushtune.disclosures import CHOICE, Disclosure, of_sum
 from hushtune.errors import AbortedError, HushtuneError, SettingError
 from hushtune.federation.base import Dropped, Federation
-from hushtune.privacy.accounting import (
-    Budget,
-    Event,
-    Rule,
-    Sums,
-    gaussian_start,
-    rule_to_json,
-    smallest_scale,
-)
+from hushtune.privacy.accounting import Budget, Rule, Sums, gaussian_start, rule_to_json, smallest_scale
+from hushtune.privacy.events import Event
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Charge, Ledger, charge_of
 from hushtune.privacy.noise import Noise
 from hushtune.privacy.release import Request
 from hushtune.privacy.skellam import IntArray
 from hushtune.progress import Progress
-from hushtune.query import Bound, Query, in_blocks
+from hushtune.query import Query, in_blocks
 from hushtune.result import LedgerNote, Opened, Result
 from hushtune.roster import Id
 from hushtune.runfolder import RunFolder
@@ -80,7 +74,7 @@ class Method(Protocol):
         """Straight-line code, the way the paper states it."""
         ...
 
-    def variants(self) -> Mapping[str, Method]:
+    def variants(self, candidates: Candidates) -> Mapping[str, Method]:
         """Methods that open the same sums and decide otherwise, by name; for comparisons, at no cost."""
         ...
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from hushtune.bounds import Bound
 from hushtune.checks import kind
 from hushtune.client import Client
 from hushtune.errors import SettingError
@@ -22,7 +23,6 @@ from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.release import parts_of
 from hushtune.progress import Progress
-from hushtune.query import Bound
 from hushtune.result import Result
 from hushtune.roster import Roster
 from hushtune.rows import Parts
@@ -194,7 +194,7 @@ def _figures(
     scores = np.where(np.isfinite(scores), scores, np.nanmin(scores[np.isfinite(scores)]))  # failed: as bad as any
     parties = list(federation.parties.values())
     shortcut = Shortcut(parties, parts, candidates, search.seed, run.share_variance * len(parties), simulation.seed)
-    arms = method.variants()
+    arms = method.variants(candidates)
     means = {}
     with progress.phase("noise draws", len(arms) * simulation.draws) as advance:
         for name, arm in arms.items():

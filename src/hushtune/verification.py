@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from hushtune.disclosures import CHOICE, of_sum
-from hushtune.errors import HushtuneError, SettingError
-from hushtune.methods import METHODS
+from hushtune.errors import HushtuneError
+from hushtune.methods import method_from_json
 from hushtune.privacy.accounting import rule_from_json
 from hushtune.privacy.noise import Noise
 from hushtune.result import Result
@@ -43,20 +42,12 @@ def verify(folder: str | os.PathLike[str]) -> list[Check]:
     return checks
 
 
-def _method(result: Result) -> Any:
-    fields = dict(result.method)
-    name = fields.pop("name", None)
-    if name not in METHODS:
-        raise SettingError(f"method must be one of {sorted(METHODS)}, but got {name!r}")
-    return METHODS[name](**fields)
-
-
 def _privacy(result: Result) -> Iterator[Check]:
     if result.privacy is None:
         yield Check("no epsilon is claimed", not result.plan, "the run was made without differential privacy")
         return
     privacy = result.privacy
-    plan = plan_of(_method(result).bounds(result.candidates), privacy, Noise(result.noise["scale"]))
+    plan = plan_of(method_from_json(result.method).bounds(result.candidates), privacy, Noise(result.noise["scale"]))
     yield Check(
         "the events follow from the method's bounds and the noise",
         plan == result.plan,
@@ -73,7 +64,7 @@ def _privacy(result: Result) -> Iterator[Check]:
         spent.epsilon <= privacy.epsilon and spent.delta <= privacy.delta,
         f"asked for ({privacy.epsilon:g}, {privacy.delta:g})",
     )
-    voters = _method(result).voters
+    voters = method_from_json(result.method).voters
     yield Check(
         "the unit is one that the method protects",
         privacy.unit == "record" or voters == 1,
@@ -100,7 +91,7 @@ def _noise(result: Result) -> Iterator[Check]:
 
 def _choice(result: Result) -> Iterator[Check]:
     replay = Replay(result.candidates, result.opened)
-    config = _method(result).run(replay)
+    config = method_from_json(result.method).run(replay)
     yield Check(
         "the method decides the same from the opened values",
         config_key(config) == config_key(result.config) and result.candidates.index(config) == result.index,
@@ -122,7 +113,7 @@ def _choice(result: Result) -> Iterator[Check]:
 
 def _totals(result: Result, replay: Replay) -> Iterator[Check]:
     """Every unit's vector adds up to the same, so their sum gives away how many units there were, up to noise."""
-    voters = _method(result).voters
+    voters = method_from_json(result.method).voters
     for query, opened in zip(replay.queries, result.opened, strict=True):
         if query.bound.total is not None:
             expected = query.bound.total * voters * opened.answered

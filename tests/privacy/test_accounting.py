@@ -9,21 +9,19 @@ from dp_accounting.pld import privacy_loss_distribution
 from scipy import special
 
 import hushtune as ht
+from hushtune.bounds import KHot
 from hushtune.privacy.accounting import (
     SAMPLER_SLACK,
     Budget,
     Renyi,
-    SkellamShift,
     Sums,
     best_order,
     epsilon_of,
-    event_from_json,
-    event_to_json,
     rdp_to_epsilon,
     rule_from_json,
     rule_to_json,
 )
-from hushtune.query import KHot
+from hushtune.privacy.events import SkellamShift, event_from_json, event_to_json
 from hushtune.run import calibrate
 
 DELTA = 1e-5

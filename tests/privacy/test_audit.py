@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import hushtune as ht
+from hushtune.bounds import KHot
 from hushtune.client import Party
 from hushtune.methods.vote import TopVotes
 from hushtune.privacy import release
@@ -17,7 +18,6 @@ from hushtune.privacy.accounting import Sums
 from hushtune.privacy.audit import epsilon_lower_bound
 from hushtune.privacy.noise import Noise
 from hushtune.privacy.release import Request, respond
-from hushtune.query import KHot
 from hushtune.randomness import SimulatedRandomness
 from hushtune.roster import Roster
 from hushtune.run import calibrate, plan_of

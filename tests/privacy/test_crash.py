@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import hushtune as ht
+from hushtune.bounds import KHot
 from hushtune.privacy import release
 from hushtune.privacy.accounting import Sums
-from hushtune.query import KHot
 from hushtune.run import calibrate
 from hushtune.wire import unpack
 

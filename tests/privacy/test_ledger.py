@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import hushtune as ht
-from hushtune.privacy.accounting import Budget, SkellamShift, epsilon_of
+from hushtune.privacy.accounting import Budget, epsilon_of
+from hushtune.privacy.events import SkellamShift
 from hushtune.privacy.ledger import Charge, as_replace_one, charge_of
 
 EVENT = SkellamShift(400.0, 2)  # cheap to account for

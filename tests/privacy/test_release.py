@@ -11,14 +11,14 @@ import pytest
 from tests.privacy.harness import CANDIDATES, NOISE, PLAN, PRIVACY, ROSTER, party, refusal, request
 
 import hushtune as ht
+from hushtune.bounds import KHot
 from hushtune.client import Party
 from hushtune.errors import BoundError
 from hushtune.methods.vote import TopVotes
 from hushtune.privacy import skellam
-from hushtune.privacy.accounting import SkellamShift
+from hushtune.privacy.events import SkellamShift
 from hushtune.privacy.noise import Noise
 from hushtune.privacy.release import Request, contribution, respond
-from hushtune.query import KHot
 from hushtune.randomness import SimulatedRandomness
 from hushtune.roster import Roster
 from hushtune.rows import WHOLE

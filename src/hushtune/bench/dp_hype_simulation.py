@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from hushtune import svg
+from hushtune.bounds import KHot
 from hushtune.files import replace
 from hushtune.odds import Agreement, bound, counts, success
 from hushtune.privacy.accounting import Sums
 from hushtune.privacy.guarantee import Privacy
 from hushtune.progress import Progress
-from hushtune.query import KHot
 from hushtune.run import calibrate
 
 VOTERS = 250

@@ -21,7 +21,7 @@ from hushtune.data import load
 from hushtune.data.splits import shares
 from hushtune.errors import SettingError
 from hushtune.federation.local import LocalFederation
-from hushtune.files import replace
+from hushtune.files import archive, replace
 from hushtune.fingerprint import fingerprint
 from hushtune.objectives.neural import TorchObjective, held_out
 from hushtune.progress import Progress
@@ -166,7 +166,13 @@ def measure(setting: Setting, folder: Path, jobs: int | None, progress: Progress
 
 
 def _trained(
-    setting: Setting, objective: TorchObjective, train: Any, data: Split, own: Path, jobs: int | None, progress: Progress
+    setting: Setting,
+    objective: TorchObjective,
+    train: Any,
+    data: Split,
+    own: Path,
+    jobs: int | None,
+    progress: Progress,
 ) -> tuple[float, FloatArray]:
     start = time.monotonic()
     configs, clients = grid().configs, [Client(rows, objective) for rows in train]
@@ -191,9 +197,5 @@ class _Kept:
                 self.found = content
 
     def write(self, scoring: float, training: float, accuracy: FloatArray) -> None:
-        import io
-
         self.found = {"key": self._key, "scoring": scoring, "training": training, "accuracy": accuracy}
-        buffer = io.BytesIO()
-        np.savez(buffer, **{name: np.asarray(value) for name, value in self.found.items()})
-        replace(self._path, buffer.getvalue())
+        replace(self._path, archive(self.found))

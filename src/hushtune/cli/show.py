@@ -15,7 +15,8 @@ from typing import Any
 from hushtune.bench import machine
 from hushtune.federation.local import default_home
 from hushtune.planning import Plan
-from hushtune.privacy.accounting import Budget, event_to_json, rule_to_json
+from hushtune.privacy.accounting import Budget, rule_to_json
+from hushtune.privacy.events import event_to_json
 from hushtune.privacy.ledger import Ledger
 from hushtune.result import Result
 from hushtune.verification import Check
@@ -85,7 +86,7 @@ def plan(found: Plan, as_json: bool) -> None:
         f"  decode=argmax {found.success:.3f}   decode=smooth {smooth}   guessing {found.guess:.3f}   "
         f"at least (Theorem V.1) {found.bound:.3f}"
     )
-    print(f"Votes per ballot; the best is k = {found.best_k}:")
+    print(f"Votes per ballot, decode=argmax; the best is k = {found.best_k}:")
     for odds in found.by_k:
         print(f"  k = {odds.k:<4} noise {odds.sigma:8.2f}   odds {odds.success:.3f}")
     print("What else would give:")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ class Holdings:
 
 
 def holdings(shares: Sequence[Rows]) -> Holdings:
-    """Counts what each client holds; beyond a dozen labels, or for numbers, only twelve bands of them are told apart."""
+    """Counts what each client holds. Beyond a dozen labels, or for numbers, twelve bands of them are told apart."""
     everything = np.concatenate([np.asarray(share.y) for share in shares])
     labels = np.unique(everything)
     if len(labels) <= _MOST_LABELS:
@@ -71,6 +72,6 @@ def holdings(shares: Sequence[Rows]) -> Holdings:
         places = [np.searchsorted(labels, np.asarray(share.y)) for share in shares]
     else:
         edges = np.unique(np.quantile(everything, np.linspace(0, 1, _MOST_LABELS + 1)))
-        names = tuple(f"{low:g}..{high:g}" for low, high in zip(edges, edges[1:], strict=False))
+        names = tuple(f"{low:g}..{high:g}" for low, high in pairwise(edges))
         places = [np.clip(np.searchsorted(edges, share.y, "right") - 1, 0, len(names) - 1) for share in shares]
     return Holdings(names, np.array([np.bincount(place, minlength=len(names)) for place in places]))

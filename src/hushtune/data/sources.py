@@ -16,13 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtune.errors import SettingError
-from hushtune.files import replace
+from hushtune.files import archive, replace
 from hushtune.progress import Progress
 from hushtune.rows import Rows, Split
 
 _ADULT_NUMBERS = ("age", "fnlwgt", "education_num", "capital_gain", "capital_loss", "hours_per_week")
 _ADULT_TEST = 16_281
-Table = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -100,8 +99,7 @@ def _fetched(number: int, size: int, progress: Progress) -> Any:
 
 def _pixels(x: NDArray[Any]) -> NDArray[np.float32]:
     """Bytes as numbers from -1 to 1."""
-    scaled: NDArray[np.float32] = (x.astype(np.float32) / 255 - 0.5) / 0.5
-    return scaled
+    return ((x.astype(np.float32) / 255 - 0.5) / 0.5).astype(np.float32)
 
 
 def _mnist(path: Path) -> Split:
@@ -132,23 +130,21 @@ def _differences(x: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return apart
 
 
-def _archive(arrays: Table) -> bytes:
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
-    return buffer.getvalue()
-
-
 def _mnist_file(fetched: Any) -> bytes:
     """OpenML keeps the official order: 60,000 to train on, then 10,000 to test on."""
     x, y = fetched.data.reshape(-1, 28, 28).astype(np.uint8), fetched.target.astype(np.uint8)
-    return _archive({"X_train": x[:60_000], "y_train": y[:60_000], "X_test": x[60_000:], "y_test": y[60_000:]})
+    return archive(
+        {"X_train": x[:60_000], "y_train": y[:60_000], "X_test": x[60_000:], "y_test": y[60_000:]}, pack=True
+    )
 
 
 def _cifar10_file(fetched: Any) -> bytes:
     """OpenML keeps the official order: 50,000 to train on, then 10,000 to test on."""
     x = _differences(fetched.data.reshape(-1, 3, 32, 32).astype(np.uint8))
     y = fetched.target.astype(np.uint8)
-    return _archive({"D_train": x[:50_000], "y_train": y[:50_000], "D_test": x[50_000:], "y_test": y[50_000:]})
+    return archive(
+        {"D_train": x[:50_000], "y_train": y[:50_000], "D_test": x[50_000:], "y_test": y[50_000:]}, pack=True
+    )
 
 
 # ---- Adult -------------------------------------------------------------------------------------------

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from hushtune.errors import SettingError
 from hushtune.methods.vote import Vote
 
 METHODS: dict[str, type[Any]] = {Vote.name: Vote}
+
+
+def method_from_json(raw: Mapping[str, Any]) -> Any:
+    """The method that `hushtune.tuning.method_to_json` wrote."""
+    fields = dict(raw)
+    name = fields.pop("name", None)
+    if name not in METHODS:
+        raise SettingError(f"method must be one of {sorted(METHODS)}, but got {name!r}")
+    return METHODS[name](**fields)

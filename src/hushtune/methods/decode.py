@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,12 @@ from numpy.typing import NDArray
 
 from hushtune.space import Candidates, Choice, FloatArray
 
-_PRIOR = (np.log(0.3), 1.0)  # log lengthscale of a knob: centre and spread of a weak log-normal prior
-_STARTS = (0.15, 0.5)
-_VARIANCE_RANGE = (1e-4, 1e4)  # of the signal, in units of the counts' own variance
+MOST_SMOOTHED = 1_000  # candidates; beyond, the plain ranking is taken
+_PRIOR = (np.log(0.5), 1.0)  # log lengthscale of a knob, whose range is 1: centre and spread of its normal prior
+_MODELS = 128  # lengthscales drawn from the prior, for up to 150 candidates; fewer beyond
+_FEWEST = 16
+_STRENGTHS = np.geomspace(0.01, 3.0, 9)  # variance of the signal, in units of the counts' own
+_SHARES = np.array([0.0, 0.5, 0.8, 0.95, 0.99, 1.0])  # how much of it is smooth
 
 
 def argmax(values: NDArray[Any]) -> int:
@@ -22,18 +26,17 @@ def argmax(values: NDArray[Any]) -> int:
 
 @dataclass(frozen=True)
 class Smoothed:
-    """A Gaussian-process posterior over candidates.
+    """A posterior over candidates.
 
     Args:
         mean: posterior mean of each candidate's noise-free count, shape (candidates,).
         deviation: its posterior standard deviation, shape (candidates,).
-        structured: False if a model without structure fits the counts at least as well; `mean` then ranks the
-            candidates as the counts do.
+        structured: the posterior probability that neighbouring candidates are alike at all.
     """
 
     mean: FloatArray
     deviation: FloatArray
-    structured: bool
+    structured: float
 
     @property
     def best(self) -> int:
@@ -41,98 +44,85 @@ class Smoothed:
         return argmax(self.mean)
 
 
-def smooth(counts: NDArray[Any], total: float, noise_variance: float, candidates: Candidates) -> Smoothed:
+def smooth(counts: NDArray[Any], total: float | None, noise_variance: float, candidates: Candidates) -> Smoothed:
     """Smooths noisy counts over the space of candidates.
 
-    Model: count = mean + s + w + noise, where s is smooth over the candidates (a product over the knobs of a
-    squared-exponential kernel for numbers and a Hamming kernel for choices), w is independent for each candidate,
-    and the noise's variance is KNOWN, because it was added on purpose. The variances of s and w and one
-    lengthscale per knob maximise the marginal likelihood of the noisy counts, with a weak prior on lengthscales.
-    With s = 0 the model has no structure; if that fits as well, the plain ranking stays.
+    Model: count = mean + s + w + noise, where s is a Gaussian process over the candidates (a product over the knobs of
+    Matérn kernels; two different choices are one range apart), w is independent for each candidate, and the noise's
+    variance is KNOWN, because it was added on purpose. The variances of s and w and one lengthscale per knob are not
+    known: many values are tried, each weighted by the marginal likelihood of the noisy counts, and the posteriors are
+    averaged. Among them is s = 0, a model without structure, which ranks the candidates as the counts do.
 
     Args:
         counts: the opened sum, shape (candidates,).
-        total: what the noise-free counts add up to (k times the answers): their mean is public.
+        total: what the noise-free counts add up to, if that is public (k times the answers). None: the noisy counts'
+            own sum is taken.
         noise_variance: of each count.
         candidates: the public candidates.
     """
-    y = np.asarray(counts, dtype=np.float64) - total / len(counts)
+    y = np.array(counts, dtype=np.float64)
+    centre = (float(y.sum()) if total is None else total) / len(y)
+    y -= centre
     unit = max(float(np.mean(y * y)), 1e-12)
     y, noise = y / np.sqrt(unit), noise_variance / unit
-    distances = _distances(candidates)
-    plain = max(1.0 - noise, _VARIANCE_RANGE[0])  # the best fit of w alone
-    evidence = _log_likelihood(y, np.eye(len(y)) * (plain + noise))
-    fit = _fit(y, noise, distances) if distances.shape[0] and len(y) > 2 else None
-    signal = np.eye(len(y)) * plain if fit is None or fit.objective <= evidence else fit.signal
-    gain = np.linalg.solve(signal + (noise + 1e-9) * np.eye(len(y)), signal).T
-    mean = gain @ y * np.sqrt(unit) + total / len(counts)
-    variance = np.maximum(0.0, np.diag(signal - gain @ signal)) * unit
-    return Smoothed(mean, np.sqrt(variance), structured=fit is not None and fit.objective > evidence)
+    values, vectors = _spectra(candidates)
+    seen = y @ vectors  # in each model's own coordinates the counts are independent
+    signal = _signals(values)
+    variance = signal + noise + 1e-9
+    fit = -0.5 * (seen[:, None] ** 2 / variance + np.log(variance)).sum(-1)
+    weights = np.exp(fit - fit.max())
+    weights /= weights.sum()
+    gain = signal / variance
+    means = (gain * seen[:, None]) @ vectors.transpose(0, 2, 1)
+    mean = np.tensordot(weights, means, 2)
+    left = np.matmul(weights[:, None], signal - gain * signal)[:, 0]
+    within = np.matmul(vectors**2, left[:, :, None]).sum((0, 2))
+    between = np.tensordot(weights, (means - mean) ** 2, 2)
+    flat = weights.reshape(len(values), len(_STRENGTHS), len(_SHARES))[:, :, 0].sum()
+    return Smoothed(mean * np.sqrt(unit) + centre, np.sqrt((within + between) * unit), float(1 - flat))
+
+
+def _signals(values: FloatArray) -> FloatArray:
+    """Variances of the signal along each model's axes, for all strengths and shares, shape (models, pairs, p)."""
+    strength, share = (grid.ravel() for grid in np.meshgrid(_STRENGTHS, _SHARES, indexing="ij"))
+    found: FloatArray = (strength * share)[None, :, None] * values[:, None, :] + (strength * (1 - share))[None, :, None]
+    return found
+
+
+@lru_cache(maxsize=4)
+def _spectra(candidates: Candidates) -> tuple[FloatArray, FloatArray]:
+    """Eigenvalues (models, p) and eigenvectors (models, p, p) of the kernels: they depend on the candidates only."""
+    distances, size = _distances(candidates), len(candidates)
+    if not len(distances) or size < 3 or size > MOST_SMOOTHED:  # nothing to smooth over: all models are alike
+        return np.ones((1, size)), np.eye(size)[None]
+    count = max(_FEWEST, min(_MODELS, int(_MODELS * (150 / size) ** 2)))
+    kernels = [_kernel(distances, lengths) for lengths in _lengths(len(distances), count)]
+    values, vectors = np.linalg.eigh(np.array(kernels))
+    return np.maximum(values, 0.0), vectors
+
+
+def _lengths(knobs: int, count: int) -> FloatArray:
+    """Lengthscales spread evenly over their prior, always the same, shape (about count, knobs)."""
+    from scipy.stats import norm, qmc
+
+    uniform = qmc.Sobol(knobs, scramble=True, rng=0).random(1 << (count.bit_length() - 1))
+    found: FloatArray = np.exp(_PRIOR[0] + _PRIOR[1] * norm.ppf(np.clip(uniform, 1e-6, 1 - 1e-6)))
+    return found
+
+
+def _kernel(distances: FloatArray, lengths: FloatArray) -> FloatArray:
+    """Matérn 3/2 in each knob, multiplied."""
+    scaled = np.sqrt(3.0) * distances / lengths[:, None, None]
+    found: FloatArray = ((1 + scaled) * np.exp(-scaled)).prod(0)
+    return found
 
 
 def _distances(candidates: Candidates) -> FloatArray:
-    """For each knob that varies, half squared distances between candidates, shape (knobs, p, p).
-
-    For a choice: 1 between different choices.
-    """
+    """For each knob that varies, distances between candidates, shape (knobs, p, p). Between different choices: 1."""
     layers = []
     for name, knob in candidates.space.knobs.items():
         x = candidates.encoded[:, candidates.space.columns[name]]
-        squared = ((x[:, None, :] - x[None, :, :]) ** 2).sum(-1)
-        if squared.any():
-            layers.append(squared / 2 if not isinstance(knob, Choice) else np.sign(squared))
+        apart = np.sqrt(((x[:, None, :] - x[None, :, :]) ** 2).sum(-1))
+        if apart.any():
+            layers.append(np.sign(apart) if isinstance(knob, Choice) else apart)
     return np.array(layers)
-
-
-@dataclass(frozen=True)
-class _Fit:
-    objective: float
-    signal: FloatArray
-
-
-def _fit(y: FloatArray, noise: float, distances: FloatArray) -> _Fit:
-    """Maximises log likelihood + log prior over (log smooth variance, log independent variance, log lengths)."""
-    from scipy.optimize import minimize
-
-    knobs = len(distances)
-    low, high = np.log(_VARIANCE_RANGE)
-    bounds = [(low, high), (low, high), *[(np.log(0.03), np.log(10.0))] * knobs]
-    identity = np.eye(len(y))
-
-    def negative(theta: FloatArray) -> tuple[float, FloatArray]:
-        a, w, lengths = np.exp(theta[0]), np.exp(theta[1]), np.exp(theta[2:])
-        scaled = distances / lengths[:, None, None] ** 2
-        smooth_part = a * np.exp(-scaled.sum(0))
-        covariance = smooth_part + (w + noise + 1e-9) * identity
-        inverse = np.linalg.inv(covariance)
-        alpha = inverse @ y
-        outer = np.outer(alpha, alpha) - inverse
-        slopes = [smooth_part, w * identity, *(2 * layer * smooth_part for layer in scaled)]
-        gradient = np.array([0.5 * np.sum(outer * slope) for slope in slopes])
-        away = (theta[2:] - _PRIOR[0]) / _PRIOR[1]
-        value = _log_likelihood(y, covariance) - 0.5 * away @ away
-        gradient[2:] -= away / _PRIOR[1]
-        return -value, -gradient
-
-    signal = np.log(max(1.0 - noise, 0.1))
-    fits = [
-        minimize(
-            negative,
-            np.array([signal + np.log(0.7), signal + np.log(0.3), *[np.log(start)] * knobs]),
-            jac=True,
-            bounds=bounds,
-            method="L-BFGS-B",
-            options={"maxiter": 60},
-        )
-        for start in _STARTS
-    ]
-    best = min(fits, key=lambda fit: float(fit.fun))
-    a, w, lengths = np.exp(best.x[0]), np.exp(best.x[1]), np.exp(best.x[2:])
-    kernel = a * np.exp(-(distances / lengths[:, None, None] ** 2).sum(0)) + w * identity
-    return _Fit(-float(best.fun), kernel)
-
-
-def _log_likelihood(y: FloatArray, covariance: FloatArray) -> float:
-    factor = np.linalg.cholesky(covariance + 1e-9 * np.eye(len(y)))
-    z = np.linalg.solve(factor, y)
-    return float(-0.5 * z @ z - np.log(np.diag(factor)).sum() - 0.5 * len(y) * np.log(2 * np.pi))

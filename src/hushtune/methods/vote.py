@@ -1,103 +1,99 @@
-"""DP-HYPE: clients vote for their best candidates, and only the noisy counts are opened."""
+"""DP-HYPE: clients vote on the candidates, and only the noisy sums of their ballots are opened."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-import numpy as np
-
-from hushtune.checks import integer
-from hushtune.client import Party
+from hushtune.bounds import Bound
+from hushtune.checks import integer, number
 from hushtune.errors import SettingError
+from hushtune.methods.ballots import Approvals, SoftVotes, TopVotes
 from hushtune.methods.decode import argmax, smooth
-from hushtune.query import KHot, register
-from hushtune.randomness import words
 from hushtune.rows import MOST_VOTERS
 from hushtune.run import Openings
 from hushtune.space import Candidates, Config
 
-_DECODINGS = ("argmax", "smooth")
-
-
-@register
-@dataclass(frozen=True)
-class TopVotes:
-    """One vote for each of a voter's k best candidates.
-
-    Args:
-        k: votes per voter.
-        candidates: the public candidates.
-        seed: the public seed with which candidates were scored.
-    """
-
-    k: int
-    candidates: Candidates
-    seed: int
-    name: ClassVar[str] = "top-votes"
-    version: ClassVar[int] = 1
-    meaning: ClassVar[str] = "votes, one entry per candidate"
-
-    @property
-    def blocks(self) -> Mapping[str, int]:
-        """One count per candidate."""
-        return {"votes": len(self.candidates)}
-
-    @property
-    def bound(self) -> KHot:
-        """Exactly k ones."""
-        return KHot(self.k, len(self.candidates))
-
-    def answer(self, party: Party) -> Any:
-        """Ones at the k smallest losses.
-
-        Ties are broken at random by the client's own randomness; NaN and inf rank last, so that a client without
-        any finite loss casts a uniformly random ballot.
-        """
-        losses = party.losses(self.candidates.configs, self.seed)
-        losses = np.where(np.isfinite(losses), losses, np.inf)
-        order = np.lexsort((words(party.randomness, len(losses)), losses))
-        ballot = np.zeros(len(losses), dtype=np.int64)
-        ballot[order[: self.k]] = 1
-        return ballot
+_BALLOTS = ("top", "approval", "soft")
+_DECODINGS = ("smooth", "argmax")
+_PUBLISHED_K = 5
+_SHARE = 0.15  # of the candidates that a voter votes for, when the sum is smoothed
 
 
 @dataclass(frozen=True)
 class Vote:
-    """DP-HYPE (Liebenow, Peinemann, Mohammadi 2025), Algorithm 1.
+    """DP-HYPE (Liebenow, Peinemann, Mohammadi 2025), Algorithm 1, with better ballots and decoding as the default.
+
+    As published: `Vote(decode="argmax")`, that is one vote for each of the k = 5 best candidates, and the largest noisy
+    count wins.
 
     Args:
-        k: votes per voter, between 1 and the number of candidates.
+        k: votes per voter, between 1 and the number of candidates. Default: 5 with decode="argmax", as published; else
+            15% of the candidates, and 5 at the least.
         voters: into how many parts each client splits its rows, with `Privacy(unit="record")`: every part scores the
             candidates and casts a ballot. For few large clients; 1: each client is one voter.
-        decode: "argmax" takes the candidate with the most noisy votes, as published. "smooth" first smooths the
-            noisy counts over the space of candidates, which costs no privacy.
+        ballot: "top", one vote for each of the k best; "approval", one for each candidate whose loss is within
+            `tolerance` of the voter's best, at most k; "soft", the voter's scores, centred and scaled to one norm.
+        decode: "smooth" smooths the noisy sum over the space of candidates first, which costs no privacy; "argmax"
+            takes the largest entry.
+        tolerance: for ballot="approval".
     """
 
-    k: int = 5
+    k: int | None = None
     voters: int = 1
-    decode: Literal["argmax", "smooth"] = "argmax"
+    ballot: Literal["top", "approval", "soft"] = "top"
+    decode: Literal["smooth", "argmax"] = "smooth"
+    tolerance: float = 0.01
     name: ClassVar[str] = "vote"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", integer("k", self.k, 1))
+        if self.k is not None:
+            object.__setattr__(self, "k", integer("k", self.k, 1))
         object.__setattr__(self, "voters", integer("voters", self.voters, 1, MOST_VOTERS))
-        if self.decode not in _DECODINGS:
-            raise SettingError(f"decode must be one of {list(_DECODINGS)}, but got '{self.decode}'")
+        for field, known in (("ballot", _BALLOTS), ("decode", _DECODINGS)):
+            if getattr(self, field) not in known:
+                raise SettingError(f"{field} must be one of {list(known)}, but got '{getattr(self, field)}'")
+        if self.ballot == "soft" and self.k is not None:
+            raise SettingError(f"a soft ballot has no k, but got k={self.k}")
+        number("tolerance", self.tolerance, 0, 1e6)
 
-    def bounds(self, candidates: Candidates) -> tuple[KHot, ...]:
+    def votes(self, candidates: int) -> int:
+        """The k in use with so many candidates."""
+        if self.k is not None:
+            return self.k
+        published = self.decode == "argmax" or self.ballot == "soft"
+        return min(candidates, _PUBLISHED_K if published else max(_PUBLISHED_K, round(_SHARE * candidates)))
+
+    def query(self, candidates: Candidates, seed: int) -> TopVotes | Approvals | SoftVotes:
+        """What each voter is asked."""
+        if self.ballot == "soft":
+            return SoftVotes(candidates, seed)
+        k = self.votes(len(candidates))
+        if self.ballot == "approval":
+            return Approvals(k, self.tolerance, candidates, seed)
+        return TopVotes(k, candidates, seed)
+
+    def bounds(self, candidates: Candidates) -> tuple[Bound, ...]:
         """One sum of ballots."""
-        return (KHot(self.k, len(candidates)),)
+        return (self.query(candidates, 0).bound,)
 
-    def variants(self) -> Mapping[str, Vote]:
-        """Both ways to decode the same counts."""
-        return {"argmax": replace(self, decode="argmax"), "smooth": replace(self, decode="smooth")}
+    def variants(self, candidates: Candidates) -> Mapping[str, Vote]:
+        """Both ways to decode the same sum."""
+        k = None if self.ballot == "soft" else self.votes(len(candidates))
+        return {"argmax": replace(self, k=k, decode="argmax"), "smooth": replace(self, k=k, decode="smooth")}
+
+    def total(self, candidates: Candidates, answered: int) -> float | None:
+        """What the noise-free sum adds up to, if that is public: nearly 0 for centred scores."""
+        if self.ballot == "soft":
+            return 0.0
+        own = self.bounds(candidates)[0].total
+        return None if own is None else float(own * self.voters * answered)
 
     def run(self, run: Openings) -> Config:
-        """Opens the noisy counts and takes the best."""
-        votes = run.sum(TopVotes(self.k, run.candidates, run.seed))["votes"]
+        """Opens the noisy sum and takes the best."""
+        votes = run.sum(self.query(run.candidates, run.seed))["votes"]
         if self.decode == "argmax":
             return run.candidates[argmax(votes)]
-        cast = self.k * self.voters * run.answered()
-        return run.candidates[smooth(votes, cast, run.noise_variance(), run.candidates).best]
+        total = self.total(run.candidates, run.answered())
+        return run.candidates[smooth(votes, total, run.noise_variance(), run.candidates).best]

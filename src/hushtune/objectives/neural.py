@@ -173,4 +173,4 @@ def data_of(data: Any, validation: float, seed: int) -> tuple[tuple[Tensor, Tens
 
 def tensors(rows: Any) -> tuple[Tensor, Tensor]:
     """Features and labels of rows."""
-    return torch.as_tensor(np.asarray(rows.X), dtype=torch.float32), torch.as_tensor(np.asarray(rows.y)).long()
+    return torch.tensor(np.asarray(rows.X), dtype=torch.float32), torch.tensor(np.asarray(rows.y)).long()

@@ -1,7 +1,6 @@
-"""What an opened value costs: events, their exact or numeric accounting, and calibration.
+"""What opened values cost together: exact or numeric accounting of events, and calibration.
 
-An Event says what was opened under which noise, and its meaning never changes: ledgers and results store events,
-never epsilons, and every epsilon is computed from them again.
+Ledgers and results store events, never epsilons: every epsilon is computed from them again.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -19,6 +17,7 @@ import numpy as np
 from hushtune.checks import number
 from hushtune.errors import SettingError
 from hushtune.privacy import skellam
+from hushtune.privacy.events import Event
 
 Unit = Literal["client", "record"]
 Neighbours = Literal["replace-one", "add-remove", "zero-out"]
@@ -37,153 +36,10 @@ def check_budget(epsilon: Any, delta: Any) -> Budget:
     return Budget(number("epsilon", epsilon, 0, math.inf, "()"), number("delta", delta, 0, 1, "()"))
 
 
-class Event(Protocol):
-    """One opened value, for accounting. Frozen, comparable, plain numbers only."""
-
-    name: ClassVar[str]
-
-    @property
-    def bare(self) -> bool:
-        """Whether something can change and no noise hides it: epsilon is infinite."""
-        ...
-
-    def pld(self, interval: float, times: int) -> Any:
-        """The privacy loss distribution (dp-accounting) of `times` such events, pessimistic, on a grid."""
-        ...
-
-    def interval(self) -> float:
-        """A grid fine enough for this event: rounding moves epsilon by less than 0.1%."""
-        ...
-
-    def rdp(self, order: float) -> float:
-        """Its Rényi divergence of the given order, at the most."""
-        ...
-
-
-_ORDERS = (1.5, 2.0, 3.0, 5.0, 8.0, 16.0, 32.0, 64.0, 128.0)  # at one of these Rényi bounds are within reason
-_LEAST_VARIANCE = 0.01  # epsilon of a single coordinate is about 10 here: less noise counts as none
-_CUT = -50.0  # outcomes less likely than e^-50 count as certain loss: cheap to carry, and never optimistic
-
-
-@dataclass(frozen=True)
-class SkellamShift:
-    """Integer coordinates under independent Skellam noise, of which `coordinates` change by one each.
-
-    This is exact for votes: replacing a ballot moves 2 min(k, p - k) counts by one each and leaves the rest.
-    The noise is symmetric, so all changed coordinates have the same privacy loss distribution, and the
-    coordinates are independent, so it is composed with itself.
-
-    Args:
-        variance: variance of the SUMMED noise on one coordinate, at the least.
-        coordinates: how many coordinates change between neighbours.
-    """
-
-    variance: float
-    coordinates: int
-    name: ClassVar[str] = "skellam-shift"
-
-    @property
-    def bare(self) -> bool:
-        """No noise worth the name on a coordinate that can change."""
-        return self.variance < _LEAST_VARIANCE and self.coordinates > 0
-
-    def _log_pmf(self, largest: int) -> Any:
-        return skellam.log_probabilities(Fraction(self.variance), largest)
-
-    def __post_init__(self) -> None:
-        if type(self.coordinates) is not int or not 0 <= self.coordinates <= 2**40:
-            raise SettingError(f"`coordinates` must be an integer >= 0, but got {self.coordinates!r}")
-        finite = isinstance(self.variance, int | float) and not isinstance(self.variance, bool)
-        if not (finite and 0 <= self.variance <= skellam.LARGEST_VARIANCE):
-            raise SettingError(f"`0 <= variance <= 10**10` must hold, but got {self.variance!r}")
-
-    def interval(self) -> float:
-        """Scaled to the signal-to-noise ratio; 1e-5 or finer wherever epsilon is below about 5."""
-        if self.bare or self.coordinates == 0:
-            return 1e-5
-        ratio = math.sqrt(self.coordinates / self.variance)
-        return max(2e-6, 1e-5 * max(min(5 * ratio, 1), ratio))
-
-    def pld(self, interval: float, times: int) -> Any:
-        """Exact pmf against the pmf shifted by one, composed once per changed coordinate."""
-        from dp_accounting.pld import privacy_loss_distribution
-
-        if self.coordinates == 0:
-            return privacy_loss_distribution.identity(value_discretization_interval=interval)
-        largest = skellam.reach(self.variance)
-        log_pmf = self._log_pmf(largest).tolist()
-        lower = dict(zip(range(-largest, largest + 1), log_pmf, strict=True))
-        upper = dict(zip(range(-largest + 1, largest + 2), log_pmf, strict=True))
-        one = privacy_loss_distribution.from_two_probability_mass_functions(
-            lower, upper, value_discretization_interval=interval, log_mass_truncation_bound=_CUT
-        )
-        return one.self_compose(self.coordinates * times)
-
-    def rdp(self, order: float) -> float:
-        """The sum over all outcomes of P(x)^order Q(x)^(1 - order); its two tails bounded by geometric series."""
-        if self.coordinates == 0:
-            return 0.0
-        if self.bare:
-            return math.inf
-        largest = skellam.reach(self.variance) + 4 * math.ceil(order)
-        log_pmf = self._log_pmf(largest)
-        terms = order * log_pmf[1:] + (1 - order) * log_pmf[:-1]
-        rest = max(_log_tail(terms[-2], terms[-1]), _log_tail(terms[1], terms[0])) + math.log(2)
-        log_sum = float(np.logaddexp.reduce(np.append(terms, rest)))
-        return self.coordinates * max(0.0, log_sum) / (order - 1)
-
-
-def _log_tail(before: float, last: float) -> float:
-    """log of the sum of all terms after `last`, when they fall at least as fast as from `before` to `last`."""
-    ratio = math.exp(min(0.0, last - before))
-    if ratio >= 1:
-        return math.inf
-    return last + math.log(ratio) - math.log1p(-ratio) if ratio > 0 else -math.inf
-
-
-@dataclass(frozen=True)
-class Exact:
-    """A value opened without noise. No epsilon covers it."""
-
-    name: ClassVar[str] = "exact"
-    bare: ClassVar[bool] = True
-
-    def interval(self) -> float:
-        """Of no use."""
-        return 1e-5
-
-    def pld(self, interval: float, times: int) -> Any:
-        """There is none: `epsilon_of` and `rdp_of` stop at `bare` before."""
-        raise SettingError("an exact opening has no privacy loss distribution")
-
-    def rdp(self, order: float) -> float:
-        """Infinite."""
-        return math.inf
-
-
-EVENTS: dict[str, type[Any]] = {SkellamShift.name: SkellamShift, Exact.name: Exact}
-
-
-def event_to_json(event: Event) -> dict[str, Any]:
-    """The event as plain values."""
-    return {"event": event.name, **asdict(event)}  # type: ignore[call-overload]
-
-
-def event_from_json(raw: Mapping[str, Any]) -> Event:
-    """The event that `event_to_json` wrote; an unknown one is refused, never skipped."""
-    fields = dict(raw)
-    kind = EVENTS.get(fields.pop("event", ""))
-    if kind is None:
-        raise SettingError(f"event must be one of {sorted(EVENTS)}, but got {raw.get('event')!r}")
-    try:
-        event: Event = kind(**fields)
-    except TypeError:
-        raise SettingError(f"event '{kind.name}' got unknown or missing fields: {sorted(fields)}") from None
-    return event
-
-
 # ---- several events together -------------------------------------------------------------------------
 
+_ORDERS = (1.5, 2.0, 3.0, 5.0, 8.0, 16.0, 32.0, 64.0, 128.0)  # at one of these Rényi bounds are within reason
+_WHOLE_ORDERS = tuple(float(order) for order in np.unique(np.ceil(np.geomspace(2, 1e5, 400))))
 SAMPLER_SLACK = 2.0**40 * skellam.DISTANCE
 """How far all noise of one charge together may be from its exact distribution: up to 2^40 drawn values."""
 
@@ -198,6 +54,8 @@ def epsilon_of(events: tuple[Event, ...], delta: float) -> float:
         return 0.0
     if any(event.bare for event in events):
         return math.inf
+    if not all(event.tight for event in events):
+        return _renyi_epsilon(events, delta)
     interval = min(event.interval() for event in events)
     total = None
     for event, times in Counter(events).items():
@@ -207,6 +65,14 @@ def epsilon_of(events: tuple[Event, ...], delta: float) -> float:
     most = min(rdp_to_epsilon(rdp_of(events, order), order, delta) for order in _ORDERS)
     slack = sampler_slack(most)
     return float(total.get_epsilon_for_delta(delta - slack)) if slack < delta else math.inf
+
+
+def _renyi_epsilon(events: tuple[Event, ...], delta: float) -> float:
+    """Epsilon by Rényi divergences, at the best order: the order may depend on events that are fixed in advance."""
+    slack = sampler_slack(min(rdp_to_epsilon(rdp_of(events, order), order, delta) for order in _WHOLE_ORDERS))
+    if slack >= delta:
+        return math.inf
+    return min(rdp_to_epsilon(rdp_of(events, order), order, delta - slack) for order in _WHOLE_ORDERS)
 
 
 def sampler_slack(epsilon: float) -> float:

@@ -24,8 +24,6 @@ from hushtune.errors import BudgetError, LedgerError, RefusedError, SettingError
 from hushtune.files import create_once
 from hushtune.privacy.accounting import (
     Budget,
-    Event,
-    Exact,
     Neighbours,
     Renyi,
     Rule,
@@ -34,11 +32,10 @@ from hushtune.privacy.accounting import (
     best_order,
     check_budget,
     epsilon_of,
-    event_from_json,
-    event_to_json,
     rdp_to_epsilon,
     rule_from_json,
 )
+from hushtune.privacy.events import Event, Exact, event_from_json, event_to_json
 from hushtune.privacy.guarantee import Privacy, check_terms
 
 _APPLICATION = 0x48555348  # "HUSH"

@@ -18,7 +18,8 @@ import numpy as np
 
 from hushtune.client import Party
 from hushtune.errors import BudgetError, LedgerError, RefusedError, SettingError, WireError
-from hushtune.privacy.accounting import Event, epsilon_of, event_from_json, event_to_json
+from hushtune.privacy.accounting import epsilon_of
+from hushtune.privacy.events import Event, event_from_json, event_to_json
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Charge, charge_of
 from hushtune.privacy.noise import Noise

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hushtune.methods import method_from_json
 from hushtune.methods.decode import smooth
 from hushtune.result import Result
 from hushtune.space import Candidates, Choice, FloatArray
@@ -56,9 +57,9 @@ def counts_plot(result: Result, name: str, values: Sequence[int]) -> str:
 
 
 def _smoothed(result: Result, values: Sequence[int]) -> tuple[FloatArray, FloatArray]:
-    """As `Vote(decode="smooth")` does it; what the noise-free counts add up to is public."""
-    cast = result.method.get("k", 1) * result.method.get("voters", 1) * result.answered
-    found = smooth(np.asarray(values), cast, result.opened[-1].noise_variance, result.candidates)
+    """As `Vote(decode="smooth")` does it; what the noise-free sum adds up to may be public."""
+    total = method_from_json(result.method).total(result.candidates, result.answered)
+    found = smooth(np.asarray(values), total, result.opened[-1].noise_variance, result.candidates)
     return found.mean, found.deviation
 
 

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Protocol
 
+from hushtune.bounds import Bound
 from hushtune.checks import number
 from hushtune.errors import SettingError
 from hushtune.privacy.skellam import IntArray, reach
-from hushtune.query import Bound
 from hushtune.roster import Id, Roster
 
 Exchange = Callable[[str, Mapping[Id, bytes]], Mapping[Id, Any]]

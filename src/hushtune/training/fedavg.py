@@ -5,7 +5,6 @@ What this reveals: the server sees every client's model in every round. No guara
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ import numpy as np
 from hushtune.checks import integer, number
 from hushtune.client import Client
 from hushtune.errors import SettingError
-from hushtune.files import replace
+from hushtune.files import archive, replace
 from hushtune.fingerprint import fingerprint
 from hushtune.progress import Progress
 from hushtune.search import default_jobs
@@ -245,9 +244,7 @@ class _Kept:
         for number_, group in enumerate(state.groups):
             content |= {f"{number_} weights {name}": value for name, value in group.weights.items()}
             content |= {f"{number_} velocity {name}": value for name, value in group.velocity.items()}
-        buffer = io.BytesIO()
-        np.savez(buffer, **content)
-        replace(self._path, buffer.getvalue())
+        replace(self._path, archive(content))
 
 
 def _read(file: Mapping[str, Any], prefix: str) -> Weights:

@@ -1,0 +1,180 @@
+"""Bounds: what ONE privacy unit's vector must satisfy. The runtime enforces them, and the cost follows from them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from hushtune.checks import integer
+from hushtune.errors import BoundError, SettingError
+from hushtune.privacy.accounting import Neighbours
+from hushtune.privacy.events import Event, SkellamShift, SkellamVector
+from hushtune.privacy.noise import Noise
+from hushtune.privacy.skellam import IntArray
+from hushtune.randomness import Randomness, words
+
+
+class Bound(Protocol):
+    """What ONE privacy unit's vector must satisfy, and so what a change of one unit can do to the sum."""
+
+    @property
+    def length(self) -> int:
+        """The vector's length."""
+        ...
+
+    @property
+    def largest(self) -> int:
+        """The largest absolute value of one entry of one unit's vector."""
+        ...
+
+    @property
+    def total(self) -> int | None:
+        """What the entries of one unit's vector add up to; None if that is not fixed."""
+        ...
+
+    def check(self, vector: Any) -> IntArray:
+        """The vector as integers; BoundError if it breaks the bound."""
+        ...
+
+    def default(self, randomness: Randomness) -> IntArray:
+        """A vector that satisfies the bound and depends on no data."""
+        ...
+
+    def event(self, noise: Noise, change: Neighbours) -> Event:
+        """What opening the noisy sum costs, if one unit's vector may change so (`Privacy.change`)."""
+        ...
+
+
+@dataclass(frozen=True)
+class KHot:
+    """A ballot: `length` zeros and ones, exactly `k` of them ones.
+
+    Replacing one ballot by another moves 2 min(k, length - k) counts by one each; leaving one out moves k
+    (DP-HYPE, Lemma IV.1, which states 2k; two ballots of more than half the candidates must overlap).
+    """
+
+    k: int
+    length: int
+
+    def __post_init__(self) -> None:
+        if integer("k", self.k, 1) > self.length:
+            raise SettingError(f"`1 <= k <= candidates` must hold, but got k={self.k}, candidates={self.length}")
+
+    @property
+    def largest(self) -> int:
+        """A vote is one."""
+        return 1
+
+    @property
+    def total(self) -> int:
+        """k ones."""
+        return self.k
+
+    def check(self, vector: Any) -> IntArray:
+        """Refuses anything but k ones among zeros."""
+        ballot = _integers(vector, self.length)
+        if not (np.isin(ballot, (0, 1)).all() and int(ballot.sum()) == self.k):
+            raise BoundError(f"a ballot must be zeros and exactly {self.k} ones")
+        return ballot
+
+    def default(self, randomness: Randomness) -> IntArray:
+        """A uniformly random ballot."""
+        ballot = np.zeros(self.length, dtype=np.int64)
+        ballot[np.argsort(words(randomness, self.length), kind="stable")[: self.k]] = 1
+        return ballot
+
+    def event(self, noise: Noise, change: Neighbours) -> Event:
+        """Exact: the changed counts move by one each, the others not at all."""
+        changed = 2 * min(self.k, self.length - self.k) if change == "replace-one" else self.k
+        return SkellamShift(noise.variance, changed)
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """A ballot of approvals: `length` zeros and ones, at most `k` of them ones.
+
+    Replacing one ballot by another moves at most min(2k, length) counts by one each; leaving one out moves k at most.
+    """
+
+    k: int
+    length: int
+
+    def __post_init__(self) -> None:
+        KHot(self.k, self.length)
+
+    @property
+    def largest(self) -> int:
+        """An approval is one."""
+        return 1
+
+    @property
+    def total(self) -> None:
+        """Not fixed."""
+        return None
+
+    def check(self, vector: Any) -> IntArray:
+        """Refuses anything but at most k ones among zeros."""
+        ballot = _integers(vector, self.length)
+        if not (np.isin(ballot, (0, 1)).all() and int(ballot.sum()) <= self.k):
+            raise BoundError(f"a ballot must be zeros and at most {self.k} ones")
+        return ballot
+
+    def default(self, randomness: Randomness) -> IntArray:
+        """An empty ballot."""
+        return np.zeros(self.length, dtype=np.int64)
+
+    def event(self, noise: Noise, change: Neighbours) -> Event:
+        """Exact in the worst case: so many counts move by one each."""
+        changed = min(2 * self.k, self.length) if change == "replace-one" else self.k
+        return SkellamShift(noise.variance, changed)
+
+
+@dataclass(frozen=True)
+class Ball:
+    """`length` integers whose L2 norm is at most `norm`.
+
+    Replacing one vector by another moves the sum by a vector of norm 2 `norm` at most; leaving one out by `norm`.
+    """
+
+    norm: int
+    length: int
+
+    def __post_init__(self) -> None:
+        integer("norm", self.norm, 1, 2**20)
+        integer("length", self.length, 1)
+
+    @property
+    def largest(self) -> int:
+        """A vector may have a single entry."""
+        return self.norm
+
+    @property
+    def total(self) -> None:
+        """Not fixed."""
+        return None
+
+    def check(self, vector: Any) -> IntArray:
+        """Refuses a longer vector; nothing is clipped here."""
+        found = _integers(vector, self.length)
+        if np.abs(found).max() > self.norm or int(found @ found) > self.norm**2:  # the first keeps the second exact
+            raise BoundError(f"a vector must have an L2 norm of at most {self.norm}")
+        return found
+
+    def default(self, randomness: Randomness) -> IntArray:
+        """Zeros."""
+        return np.zeros(self.length, dtype=np.int64)
+
+    def event(self, noise: Noise, change: Neighbours) -> Event:
+        """By its L2 norm and the largest L1 norm that integers of that L2 norm can have."""
+        l2 = float(2 * self.norm if change == "replace-one" else self.norm)
+        return SkellamVector(noise.variance, min(math.nextafter(math.sqrt(self.length), math.inf) * l2, l2 * l2), l2)
+
+
+def _integers(vector: Any, length: int) -> IntArray:
+    found = np.asarray(vector)
+    if found.shape != (length,) or found.dtype.kind not in "iub":
+        raise BoundError(f"an answer must be {length} integers, but got shape {found.shape} of {found.dtype}")
+    return found.astype(np.int64)

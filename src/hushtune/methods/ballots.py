@@ -1,0 +1,155 @@
+"""What a voter may say about the public candidates: its best k, all it approves of, or how good each one is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hushtune.bounds import AtMost, Ball, KHot
+from hushtune.checks import number
+from hushtune.client import Party
+from hushtune.query import register
+from hushtune.randomness import words
+from hushtune.space import Candidates, FloatArray
+
+_STEPS = 10  # of the integer grid, for an entry of average size
+
+
+def _losses(party: Party, candidates: Candidates, seed: int) -> FloatArray:
+    """The voter's losses; what failed is inf."""
+    losses = party.losses(candidates.configs, seed)
+    return np.where(np.isfinite(losses), losses, np.inf)
+
+
+def _by_loss(losses: FloatArray, party: Party) -> Any:
+    """The candidates' places, best first; ties are broken at random by the client's own randomness."""
+    return np.lexsort((words(party.randomness, len(losses)), losses))
+
+
+@register
+@dataclass(frozen=True)
+class TopVotes:
+    """One vote for each of a voter's k best candidates.
+
+    Args:
+        k: votes per voter.
+        candidates: the public candidates.
+        seed: the public seed with which candidates were scored.
+    """
+
+    k: int
+    candidates: Candidates
+    seed: int
+    name: ClassVar[str] = "top-votes"
+    version: ClassVar[int] = 1
+    meaning: ClassVar[str] = "votes, one entry per candidate"
+
+    @property
+    def blocks(self) -> Mapping[str, int]:
+        """One count per candidate."""
+        return {"votes": len(self.candidates)}
+
+    @property
+    def bound(self) -> KHot:
+        """Exactly k ones."""
+        return KHot(self.k, len(self.candidates))
+
+    def answer(self, party: Party) -> Any:
+        """Ones at the k smallest losses.
+
+        NaN and inf rank last, so that a client without any finite loss casts a uniformly random ballot.
+        """
+        losses = _losses(party, self.candidates, self.seed)
+        ballot = np.zeros(len(losses), dtype=np.int64)
+        ballot[_by_loss(losses, party)[: self.k]] = 1
+        return ballot
+
+
+@register
+@dataclass(frozen=True)
+class Approvals:
+    """One vote for every candidate whose loss is within a tolerance of the voter's best, at most k of them.
+
+    Args:
+        k: votes per voter, at the most.
+        tolerance: how much larger than the voter's smallest loss an approved one may be.
+        candidates: the public candidates.
+        seed: the public seed with which candidates were scored.
+    """
+
+    k: int
+    tolerance: float
+    candidates: Candidates
+    seed: int
+    name: ClassVar[str] = "approvals"
+    version: ClassVar[int] = 1
+    meaning: ClassVar[str] = "approvals, one entry per candidate"
+
+    def __post_init__(self) -> None:
+        number("tolerance", self.tolerance, 0, math.inf, "[)")
+
+    @property
+    def blocks(self) -> Mapping[str, int]:
+        """One count per candidate."""
+        return {"votes": len(self.candidates)}
+
+    @property
+    def bound(self) -> AtMost:
+        """At most k ones."""
+        return AtMost(self.k, len(self.candidates))
+
+    def answer(self, party: Party) -> Any:
+        """Ones at the approved losses; a client without any finite loss approves of nothing."""
+        losses = _losses(party, self.candidates, self.seed)
+        ballot = np.zeros(len(losses), dtype=np.int64)
+        best = _by_loss(losses, party)[: self.k]
+        ballot[best[losses[best] <= losses.min() + self.tolerance]] = 1
+        return ballot if np.isfinite(losses.min()) else np.zeros_like(ballot)
+
+
+@register
+@dataclass(frozen=True)
+class SoftVotes:
+    """How good each candidate is to a voter: its scores, centred, and scaled to one L2 norm for all voters.
+
+    Args:
+        candidates: the public candidates.
+        seed: the public seed with which candidates were scored.
+    """
+
+    candidates: Candidates
+    seed: int
+    name: ClassVar[str] = "soft-votes"
+    version: ClassVar[int] = 1
+    meaning: ClassVar[str] = "centred scores, one entry per candidate"
+
+    @property
+    def blocks(self) -> Mapping[str, int]:
+        """One score per candidate."""
+        return {"votes": len(self.candidates)}
+
+    @property
+    def bound(self) -> Ball:
+        """The norm, in steps of the integer grid, is public: it depends on the number of candidates only."""
+        return Ball(math.ceil(_STEPS * math.sqrt(len(self.candidates))), len(self.candidates))
+
+    def answer(self, party: Party) -> Any:
+        """Minus the losses, centred and scaled, rounded towards zero, which keeps the norm within its bound.
+
+        What failed counts as the voter's worst finite loss. A client without any, or to which all candidates are
+        equal, sends zeros.
+        """
+        losses = _losses(party, self.candidates, self.seed)
+        finite = np.isfinite(losses)
+        if not finite.any():
+            return np.zeros(len(losses), dtype=np.int64)
+        scores = -np.where(finite, losses, losses[finite].max())
+        scores -= scores.mean()
+        size = float(np.linalg.norm(scores))
+        if size == 0:
+            return np.zeros(len(losses), dtype=np.int64)
+        return np.trunc(scores * (self.bound.norm / size * (1 - 1e-12))).astype(np.int64)

@@ -1,0 +1,222 @@
+"""Events: what was opened under which noise. Their meaning never changes: ledgers and results store events."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from hushtune.errors import SettingError
+from hushtune.privacy import skellam
+
+
+class Event(Protocol):
+    """One opened value, for accounting. Frozen, comparable, plain numbers only."""
+
+    name: ClassVar[str]
+
+    @property
+    def bare(self) -> bool:
+        """Whether something can change and no noise hides it: epsilon is infinite."""
+        ...
+
+    @property
+    def tight(self) -> bool:
+        """Whether its privacy loss distribution is known; if not, its Rényi divergences are what there is."""
+        ...
+
+    def pld(self, interval: float, times: int) -> Any:
+        """The privacy loss distribution (dp-accounting) of `times` such events, pessimistic, on a grid."""
+        ...
+
+    def interval(self) -> float:
+        """A grid fine enough for this event: rounding moves epsilon by less than 0.1%."""
+        ...
+
+    def rdp(self, order: float) -> float:
+        """Its Rényi divergence of the given order, at the most."""
+        ...
+
+
+_LEAST_VARIANCE = 0.01  # epsilon of a single coordinate is about 10 here: less noise counts as none
+_CUT = -50.0  # outcomes less likely than e^-50 count as certain loss: cheap to carry, and never optimistic
+
+
+@dataclass(frozen=True)
+class SkellamShift:
+    """Integer coordinates under independent Skellam noise, of which `coordinates` change by one each.
+
+    This is exact for votes: replacing a ballot moves 2 min(k, p - k) counts by one each and leaves the rest.
+    The noise is symmetric, so all changed coordinates have the same privacy loss distribution, and the
+    coordinates are independent, so it is composed with itself.
+
+    Args:
+        variance: variance of the SUMMED noise on one coordinate, at the least.
+        coordinates: how many coordinates change between neighbours.
+    """
+
+    variance: float
+    coordinates: int
+    name: ClassVar[str] = "skellam-shift"
+    tight: ClassVar[bool] = True
+
+    @property
+    def bare(self) -> bool:
+        """No noise worth the name on a coordinate that can change."""
+        return self.variance < _LEAST_VARIANCE and self.coordinates > 0
+
+    def _log_pmf(self, largest: int) -> Any:
+        return skellam.log_probabilities(Fraction(self.variance), largest)
+
+    def __post_init__(self) -> None:
+        if type(self.coordinates) is not int or not 0 <= self.coordinates <= 2**40:
+            raise SettingError(f"`coordinates` must be an integer >= 0, but got {self.coordinates!r}")
+        _check_variance(self.variance)
+
+    def interval(self) -> float:
+        """Scaled to the signal-to-noise ratio; 1e-5 or finer wherever epsilon is below about 5."""
+        if self.bare or self.coordinates == 0:
+            return 1e-5
+        ratio = math.sqrt(self.coordinates / self.variance)
+        return max(2e-6, 1e-5 * max(min(5 * ratio, 1), ratio))
+
+    def pld(self, interval: float, times: int) -> Any:
+        """Exact pmf against the pmf shifted by one, composed once per changed coordinate."""
+        from dp_accounting.pld import privacy_loss_distribution
+
+        if self.coordinates == 0:
+            return privacy_loss_distribution.identity(value_discretization_interval=interval)
+        largest = skellam.reach(self.variance)
+        log_pmf = self._log_pmf(largest).tolist()
+        lower = dict(zip(range(-largest, largest + 1), log_pmf, strict=True))
+        upper = dict(zip(range(-largest + 1, largest + 2), log_pmf, strict=True))
+        one = privacy_loss_distribution.from_two_probability_mass_functions(
+            lower, upper, value_discretization_interval=interval, log_mass_truncation_bound=_CUT
+        )
+        return one.self_compose(self.coordinates * times)
+
+    def rdp(self, order: float) -> float:
+        """The sum over all outcomes of P(x)^order Q(x)^(1 - order); its two tails bounded by geometric series."""
+        if self.coordinates == 0:
+            return 0.0
+        if self.bare:
+            return math.inf
+        largest = skellam.reach(self.variance) + 4 * math.ceil(order)
+        log_pmf = self._log_pmf(largest)
+        terms = order * log_pmf[1:] + (1 - order) * log_pmf[:-1]
+        rest = max(_log_tail(terms[-2], terms[-1]), _log_tail(terms[1], terms[0])) + math.log(2)
+        log_sum = float(np.logaddexp.reduce(np.append(terms, rest)))
+        return self.coordinates * max(0.0, log_sum) / (order - 1)
+
+
+def _log_tail(before: float, last: float) -> float:
+    """log of the sum of all terms after `last`, when they fall at least as fast as from `before` to `last`."""
+    ratio = math.exp(min(0.0, last - before))
+    if ratio >= 1:
+        return math.inf
+    return last + math.log(ratio) - math.log1p(-ratio) if ratio > 0 else -math.inf
+
+
+def _check_variance(variance: Any) -> None:
+    finite = isinstance(variance, int | float) and not isinstance(variance, bool)
+    if not (finite and 0 <= variance <= skellam.LARGEST_VARIANCE):
+        raise SettingError(f"`0 <= variance <= 10**10` must hold, but got {variance!r}")
+
+
+@dataclass(frozen=True)
+class SkellamVector:
+    """Integer coordinates under independent Skellam noise, which change by a vector of bounded length.
+
+    Args:
+        variance: variance of the SUMMED noise on one coordinate, at the least.
+        l1: the change's L1 norm, at the most.
+        l2: the change's L2 norm, at the most.
+    """
+
+    variance: float
+    l1: float
+    l2: float
+    name: ClassVar[str] = "skellam-vector"
+    tight: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        _check_variance(self.variance)
+        for norm in (self.l1, self.l2):
+            if type(norm) not in (int, float) or not 0 <= norm <= 2**50:
+                raise SettingError(f"`0 <= norm <= 2**50` must hold, but got l1={self.l1!r}, l2={self.l2!r}")
+        if not self.l2 <= self.l1 <= self.l2 * self.l2:
+            raise SettingError(
+                f"`l2 <= l1 <= l2^2` must hold for a change of integers, but got l1={self.l1}, l2={self.l2}"
+            )
+
+    @property
+    def bare(self) -> bool:
+        """No noise worth the name."""
+        return self.variance < _LEAST_VARIANCE and self.l2 > 0
+
+    def interval(self) -> float:
+        """Of no use: there is no distribution to put on a grid."""
+        return 1e-5
+
+    def pld(self, interval: float, times: int) -> Any:
+        """Not known: which change of that length loses the most privacy is open."""
+        raise SettingError("a bounded change of many coordinates has no known privacy loss distribution")
+
+    def rdp(self, order: float) -> float:
+        """Agarwal, Kairouz, Liu 2021 (The Skellam Mechanism), Theorem 3.5 and its multi-dimensional form.
+
+        The theorem is about whole orders; a divergence never falls with its order, so the next one is taken.
+        """
+        if self.l2 == 0:
+            return 0.0
+        if self.bare:
+            return math.inf
+        a, squared = math.ceil(order), self.l2 * self.l2
+        few = ((2 * a - 1) * squared + 6 * self.l1) / (4 * self.variance * self.variance)
+        return a * squared / (2 * self.variance) + min(few, 3 * self.l1 / (2 * self.variance))
+
+
+@dataclass(frozen=True)
+class Exact:
+    """A value opened without noise. No epsilon covers it."""
+
+    name: ClassVar[str] = "exact"
+    tight: ClassVar[bool] = True
+    bare: ClassVar[bool] = True
+
+    def interval(self) -> float:
+        """Of no use."""
+        return 1e-5
+
+    def pld(self, interval: float, times: int) -> Any:
+        """There is none: `epsilon_of` and `rdp_of` stop at `bare` before."""
+        raise SettingError("an exact opening has no privacy loss distribution")
+
+    def rdp(self, order: float) -> float:
+        """Infinite."""
+        return math.inf
+
+
+EVENTS: dict[str, type[Any]] = {kind.name: kind for kind in (SkellamShift, SkellamVector, Exact)}
+
+
+def event_to_json(event: Event) -> dict[str, Any]:
+    """The event as plain values."""
+    return {"event": event.name, **asdict(event)}  # type: ignore[call-overload]
+
+
+def event_from_json(raw: Mapping[str, Any]) -> Event:
+    """The event that `event_to_json` wrote; an unknown one is refused, never skipped."""
+    fields = dict(raw)
+    kind = EVENTS.get(fields.pop("event", ""))
+    if kind is None:
+        raise SettingError(f"event must be one of {sorted(EVENTS)}, but got {raw.get('event')!r}")
+    try:
+        event: Event = kind(**fields)
+    except TypeError:
+        raise SettingError(f"event '{kind.name}' got unknown or missing fields: {sorted(fields)}") from None
+    return event
