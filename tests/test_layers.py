@@ -89,7 +89,7 @@ def test_no_public_name_is_hidden_by_a_module_of_the_same_name() -> None:
 def test_the_rule_can_fail() -> None:
     assert row("privacy.release") > row("privacy.noise")
     assert row("methods.vote") > row("run")
-    assert "privacy.accounting" in imports(modules()["query"])
+    assert "privacy.accounting" in imports(modules()["bounds"])
 
 
 def test_only_release_asks_a_query_about_data() -> None:

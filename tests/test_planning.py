@@ -40,11 +40,17 @@ def test_more_clients_and_more_epsilon_help() -> None:
     assert {other.k for other in found.by_k} >= {1, 2, 3, 5}
 
 
-def test_the_best_k_is_taken_if_none_is_given() -> None:
-    found = plan(30, 20, privacy=ht.Privacy(1.0), agreement=ht.Agreement(2, 0.5))
-    assert found.k == found.best_k
-    best = max(odds.success for odds in found.by_k)
-    assert found.success > best - 0.15
+def test_the_default_vote_is_planned_and_other_k_are_compared() -> None:
+    found = plan(30, 40, privacy=ht.Privacy(1.0), agreement=ht.Agreement(2, 0.5))
+    assert found.k == ht.Vote().votes(40) == 6
+    odds = {other.k: other.success for other in found.by_k}
+    assert found.success == pytest.approx(odds[6], abs=0.1)
+    assert odds[found.best_k] >= max(odds.values()) - 0.005
+
+
+def test_other_ballots_are_not_planned() -> None:
+    with pytest.raises(ht.SettingError, match="ballot='soft'"):
+        plan(30, 20, privacy=ht.Privacy(1.0), method=ht.Vote(ballot="soft"))
 
 
 def test_candidates_may_be_given_as_they_are() -> None:

@@ -106,7 +106,7 @@ def test_own_clients_come_from_a_factory_beside_the_study(tmp_path: Path) -> Non
         ('name = "digits"', 'name = "mnist-huge"', "[data] data must be one of"),
         ("clients = 4", "clients = 0", "[data]"),
         ("clients = 4", "", "[data] needs the key 'clients'"),
-        ('split = "iid"', 'split = "dirichlet:x"', "[data] split 'dirichlet:ALPHA' needs a number"),
+        ('split = "iid"', 'split = "dirichlet:x"', "[data] split 'dirichlet:NUMBER' needs a number"),
         ('split = "iid"', 'split = "sorted"', "[data] split must be"),
         ('split = "iid"', "test = 2", "[data] `0 < test < 1`"),
         ("[candidates]\ngrid = { C = 2 }", "", "needs a table [candidates]"),

@@ -159,7 +159,8 @@ class Ball:
     def check(self, vector: Any) -> IntArray:
         """Refuses a longer vector; nothing is clipped here."""
         found = _integers(vector, self.length)
-        if np.abs(found).max() > self.norm or int(found @ found) > self.norm**2:  # the first keeps the second exact
+        outside = found.min() < -self.norm or found.max() > self.norm  # else squares might wrap around
+        if outside or int(found @ found) > self.norm**2:
             raise BoundError(f"a vector must have an L2 norm of at most {self.norm}")
         return found
 

@@ -56,6 +56,7 @@ class Shortcut:
         seed: int,
         variance: Fraction,
         noise_seed: int,
+        sums: dict[Query, IntArray] | None = None,
     ) -> None:
         self.candidates = candidates
         self.seed = seed
@@ -63,7 +64,7 @@ class Shortcut:
         self._parts = parts
         self._variance = variance
         self._randomness = SimulatedRandomness(noise_seed, "shortcut")
-        self._sums: dict[Query, IntArray] = {}
+        self._sums = sums if sums is not None else {}  # given, they are kept for other noise as well
 
     def sum(self, query: Query) -> Mapping[str, IntArray]:
         """The exact sum, kept, plus fresh noise."""

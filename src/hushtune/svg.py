@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from xml.sax.saxutils import escape
 
 COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#b83280", "#4a5568")
@@ -24,6 +24,11 @@ class Axis:
     name: str
     ticks: Sequence[float]
     log: bool = False
+    words: Mapping[float, str] = field(default_factory=dict)  # for ticks that are not to be shown as they are
+
+    def word(self, tick: float) -> str:
+        """What stands at a tick."""
+        return self.words.get(tick, f"{tick:,g}")
 
     def at(self, value: float) -> float:
         """Where a value lies between the ends: 0 to 1."""
@@ -65,11 +70,11 @@ def panel(
     for tick in x.ticks:
         at = box.left + x.at(tick) * box.width
         parts.append(f'<line class="grid" x1="{at:.1f}" y1="{box.top}" x2="{at:.1f}" y2="{box.top + box.height}"/>')
-        parts.append(text(at, box.top + box.height + 17, f"{tick:,g}", "middle"))
+        parts.append(text(at, box.top + box.height + 17, x.word(tick), "middle"))
     for tick in y.ticks:
         at = box.top + (1 - y.at(tick)) * box.height
         parts.append(f'<line class="grid" x1="{box.left}" y1="{at:.1f}" x2="{box.left + box.width}" y2="{at:.1f}"/>')
-        parts.append(text(box.left - 7, at + 4, f"{tick:,g}", "end"))
+        parts.append(text(box.left - 7, at + 4, y.word(tick), "end"))
     parts.append(text(box.left + box.width / 2, box.top + box.height + 36, x.name, "middle"))
     middle, side = box.top + box.height / 2, box.left - 48
     turn = f' transform="rotate(-90 {side} {middle})"'
@@ -94,6 +99,17 @@ def polyline(points: Points, style: str) -> str:
 def text(x: float, y: float, content: str, anchor: str = "start") -> str:
     """Text, escaped."""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(content)}</text>'
+
+
+def whisker(box: Box, x: Axis, y: Axis, at: float, ends: tuple[float, float], series: int) -> str:
+    """An interval around a point of a series."""
+    (left, low), (_, high) = (box.place(x, y, (at, end)) for end in ends)
+    return f'<line class="s{series}" x1="{left:.1f}" y1="{low:.1f}" x2="{left:.1f}" y2="{high:.1f}"/>'
+
+
+def bar(x: float, y: float, width: float, height: float, series: int = 0) -> str:
+    """A filled rectangle in a series' colour."""
+    return f'<rect class="s{series}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"/>'
 
 
 def dot(x: float, y: float, radius: float, series: int = 0) -> str:

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import hushtune as ht
-from hushtune.data import digits, load
-from hushtune.data.splits import by_column, dirichlet, iid, imb1, imb2, quantity, split
+from hushtune.data.splits import by_column, dirichlet, iid, imb1, imb2, listed, quantity, shares, split
 
 LABELS = np.repeat(np.arange(10), 100)
 
@@ -25,11 +24,6 @@ def test_a_smaller_alpha_is_more_skewed() -> None:
         return float(np.mean([np.bincount(LABELS[p], minlength=10).max() / len(p) for p in parts]))
 
     assert largest_share(0.1) > 2 * largest_share(100.0)
-
-
-def test_digits_need_no_download() -> None:
-    assert len(load("digits")) == len(digits()) == 1797
-    assert digits().X.max() == 1.0
 
 
 def test_impossible_splits() -> None:
@@ -63,3 +57,25 @@ def test_floras_skews() -> None:
     assert [sorted(set(LABELS[part].tolist())) for part in strong] == [[0, 1], [2, 3], [4, 5], [6, 7, 8, 9]]
     with pytest.raises(ht.SettingError, match="is for 4 clients, but got clients=5"):
         split("imb1", LABELS, 5, 0)
+
+
+def test_feature_skew_grows_with_the_client() -> None:
+    rows = ht.Rows(np.zeros((1000, 20), dtype=np.float32), LABELS)
+    found = shares("noise:2", rows, 10, seed=0)
+    deviations = [float(share.X.std()) for share in found]
+    assert deviations == pytest.approx([0.2 * (number + 1) for number in range(10)], rel=0.1)
+    assert found[0].X.dtype == np.float32
+    assert [share.y.tolist() for share in found] == [share.y.tolist() for share in shares("iid", rows, 10, seed=0)]
+
+
+def test_several_splits_in_one_text() -> None:
+    assert listed("iid,dirichlet:30,5,0.5") == ["iid", "dirichlet:30", "dirichlet:5", "dirichlet:0.5"]
+    assert listed("dirichlet:1,iid") == ["dirichlet:1", "iid"]
+    with pytest.raises(ht.SettingError, match="split must be"):
+        shares("5", ht.Rows(LABELS, LABELS), 10, seed=0)
+
+
+@pytest.mark.parametrize("how", ["noise:", "noise:-1", "noise:nan", "dirichlet:0"])
+def test_a_split_needs_a_number_above_zero(how: str) -> None:
+    with pytest.raises(ht.SettingError, match="number"):
+        shares(how, ht.Rows(LABELS, LABELS), 10, seed=0)

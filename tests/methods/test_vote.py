@@ -11,7 +11,7 @@ from scipy import stats
 
 import hushtune as ht
 from hushtune.client import Party
-from hushtune.methods.vote import TopVotes
+from hushtune.methods.ballots import TopVotes
 from hushtune.randomness import SimulatedRandomness
 from hushtune.run import Replay
 from hushtune.trials import TrialStore
@@ -92,7 +92,7 @@ def test_both_decodings_read_the_same_opened_counts() -> None:
     candidates = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=21)
     votes = [0, 0, 9, 0, 0, 0, 0, 0, 0, 3, 6, 7, 6, 4, 0, 0, 0, 0, 0, 0, 0]
     opened = [Opened("top-votes", {"votes": votes}, 4.0, 30)]
-    arms = ht.Vote(1).variants()
+    arms = ht.Vote(1).variants(candidates)
     chosen = {name: arm.run(Replay(candidates, opened)) for name, arm in arms.items()}
     assert chosen == {"argmax": candidates[2], "smooth": candidates[11]}
 
@@ -105,6 +105,9 @@ def test_both_decodings_read_the_same_opened_counts() -> None:
         ({"k": "5"}, "k='5'"),
         ({"k": True}, "k=True"),
         ({"decode": "best"}, "decode must be one of"),
+        ({"ballot": "secret"}, "ballot must be one of"),
+        ({"ballot": "soft", "k": 3}, "a soft ballot has no k"),
+        ({"tolerance": -1.0}, "tolerance"),
     ],
 )
 def test_bad_settings(arguments: dict[str, Any], message: str) -> None:
@@ -118,3 +121,21 @@ def test_more_votes_than_candidates_are_refused_before_anything_runs(
     with pytest.raises(ht.SettingError, match="k=12, candidates=11"):
         ht.tune(make_clients(3), candidates, method=ht.Vote(12), privacy=ht.Privacy(1.0), quiet=True)
     assert not home.exists()
+
+
+def test_the_paper_is_one_argument_away() -> None:
+    grid = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=100)
+    published = ht.Vote(decode="argmax")
+    assert published.query(grid, 0) == TopVotes(5, grid, 0)
+    assert ht.Vote().query(grid, 0) == TopVotes(15, grid, 0)
+
+
+@pytest.mark.parametrize(("candidates", "k"), [(1, 1), (2, 1), (3, 1), (8, 4), (10, 5), (33, 5), (66, 10), (1000, 150)])
+def test_the_default_k_depends_on_the_number_of_candidates_alone(candidates: int, k: int) -> None:
+    assert ht.Vote().votes(candidates) == k
+
+
+def test_variants_read_the_same_sum() -> None:
+    grid = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=100)
+    for method in (ht.Vote(), ht.Vote(ballot="soft"), ht.Vote(7, ballot="approval"), ht.Vote(decode="argmax")):
+        assert {arm.query(grid, 0) for arm in method.variants(grid).values()} == {method.query(grid, 0)}

@@ -11,7 +11,7 @@ import numpy as np
 
 import hushtune as ht
 from hushtune.client import Party
-from hushtune.methods.vote import TopVotes
+from hushtune.methods.ballots import TopVotes
 from hushtune.privacy.accounting import Sums
 from hushtune.privacy.release import Request
 from hushtune.randomness import SystemRandomness

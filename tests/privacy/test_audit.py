@@ -12,7 +12,7 @@ import pytest
 import hushtune as ht
 from hushtune.bounds import KHot
 from hushtune.client import Party
-from hushtune.methods.vote import TopVotes
+from hushtune.methods.ballots import TopVotes
 from hushtune.privacy import release
 from hushtune.privacy.accounting import Sums
 from hushtune.privacy.audit import epsilon_lower_bound

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 import hushtune as ht
 from hushtune.client import Party
-from hushtune.methods.vote import TopVotes
+from hushtune.methods.ballots import TopVotes
 from hushtune.privacy.noise import Noise
 from hushtune.privacy.release import contribution, parts_of
 from hushtune.randomness import SimulatedRandomness

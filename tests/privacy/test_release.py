@@ -14,7 +14,7 @@ import hushtune as ht
 from hushtune.bounds import KHot
 from hushtune.client import Party
 from hushtune.errors import BoundError
-from hushtune.methods.vote import TopVotes
+from hushtune.methods.ballots import TopVotes
 from hushtune.privacy import skellam
 from hushtune.privacy.events import SkellamShift
 from hushtune.privacy.noise import Noise

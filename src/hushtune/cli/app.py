@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from hushtune.cli import EXIT_CODES
+from hushtune.cli.bench import Json, bench_app
 
 app = typer.Typer(
     help="Tune hyperparameters across parties that may not show each other their data.",
@@ -20,10 +21,7 @@ ledger_app = typer.Typer(help="Show ledgers and set their limits.", no_args_is_h
 app.add_typer(ledger_app, name="ledger")
 identity_app = typer.Typer(help="Make and show a client's signing key, and pin keys in a roster.", no_args_is_help=True)
 app.add_typer(identity_app, name="identity")
-bench_app = typer.Typer(help="Measure.", no_args_is_help=True)
 app.add_typer(bench_app, name="bench")
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def _version(wanted: bool) -> None:
@@ -228,59 +226,23 @@ def identity_roster(
     print(f"made {path} with {len(keys)} clients; give it to every client by a way the server does not control")
 
 
-@bench_app.command("secure-sum")
-def bench_secure_sum(
-    clients: Annotated[str, typer.Option(help="Numbers of clients, e.g. 10,100,1000.")] = "10,100",
-    neighbours: Annotated[int | None, typer.Option(help="INSECURE: fewer neighbours, to compare costs.")] = None,
-    length: Annotated[int, typer.Option(help="Length of the vectors.")] = 100,
-    plot: Annotated[Path | None, typer.Option(help="Write a plot to this SVG file.")] = None,
+@app.command()
+def split(
+    data: Annotated[str, typer.Argument(help="digits, mnist, cifar10 or adult.")],
+    how: Annotated[str, typer.Option(help="iid, dirichlet:ALPHA, quantity:ALPHA, noise:DEVIATION, imb1, imb2.")],
+    clients: Annotated[int, typer.Option(help="How many.")],
+    seed: Annotated[int, typer.Option(help="Of the split.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Write a picture to this SVG file.")] = None,
     json: Json = False,
 ) -> None:
-    """CPU seconds of a masked sum, all clients and the server together."""
-    from hushtune.bench import secure_sum
-    from hushtune.cli import show
-    from hushtune.errors import SettingError
-    from hushtune.progress import Progress
+    """Show who would hold what if an example data set were split among clients."""
+    import json as writer
 
-    try:
-        counts = [int(count) for count in clients.split(",")]
-    except ValueError:
-        raise SettingError(f"clients must be integers such as 10,100, but got {clients!r}") from None
-    rows = show.rows(secure_sum.rows(counts, neighbours, length, Progress(quiet=json)), as_json=json)
+    from hushtune.data import load
+    from hushtune.data.holdings import holdings
+    from hushtune.data.splits import shares
+
+    found = holdings(shares(how, load(data, seed=seed, quiet=json).train, clients, seed))
+    print(writer.dumps({"rows": found.rows()}) if json else found.table())
     if plot is not None:
-        secure_sum.draw(rows, plot)
-
-
-@bench_app.command("dp-hype-simulation")
-def bench_dp_hype_simulation(
-    repetitions: Annotated[int, typer.Option(help="Simulated votes per setting.")] = 5_000,
-    seed: Annotated[int, typer.Option(help="Of the simulation.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Write the figure to this SVG file.")] = None,
-    json: Json = False,
-) -> None:
-    """DP-HYPE's Figure 2: the odds of a good choice, simulated, beside the bound of Theorem V.1."""
-    from hushtune.bench import dp_hype_simulation
-    from hushtune.checks import integer
-    from hushtune.cli import show
-    from hushtune.progress import Progress
-
-    integer("repetitions", repetitions, 1)
-    integer("seed", seed, 0)
-    rows = show.rows(dp_hype_simulation.rows(repetitions, seed, Progress(quiet=json)), as_json=json)
-    if plot is not None:
-        dp_hype_simulation.draw(rows, plot)
-
-
-@bench_app.command("speed")
-def bench_speed(
-    rows: Annotated[int, typer.Option(help="Rows of data that one client has.")] = 490,
-    json: Json = False,
-) -> None:
-    """Batched scoring against a plain per-candidate PyTorch loop, in the same run."""
-    import hushtune.objectives.neural  # noqa: F401 (says what to install, if PyTorch is missing)
-    from hushtune.bench import speed
-    from hushtune.checks import integer
-    from hushtune.cli import show
-    from hushtune.progress import Progress
-
-    show.rows(speed.rows(integer("rows", rows, 10), Progress(quiet=json)), as_json=json)
+        found.draw(plot)

@@ -180,3 +180,30 @@ def rows(found: Iterable[dict[str, Any]], as_json: bool) -> list[dict[str, Any]]
     if as_json:
         print(json.dumps({"machine": machine(), "rows": kept}))
     return kept
+
+
+def experiment(found: Iterable[dict[str, Any]], as_json: bool) -> list[dict[str, Any]]:
+    """The rows of the DP-HYPE experiments as tables, each as soon as it is there, or as JSON. Gives them back."""
+    from hushtune.bench.dp_hype import ratios
+
+    kept: list[dict[str, Any]] = []
+    for row in found:
+        kept.append(row)
+        if as_json:
+            continue
+        if row["arm"] == "federation":
+            shown = {name: value for name, value in row.items() if name not in ("arm", "accuracies")}
+            print("\n" + "  ".join(f"{name}={value}" for name, value in shown.items()), flush=True)
+        else:
+            interval = f"{row['accuracy']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
+            print(f"  {row['arm']:32} epsilon {row['epsilon']!s:5} noise {row['sigma']:8.2f}  {interval}", flush=True)
+    compared = ratios(kept)
+    if as_json:
+        print(json.dumps({"machine": machine(), "rows": kept, "ratios": compared}))
+    for row in compared if not as_json else []:
+        more = " at least" if row["at least"] else ""
+        print(
+            f"{row['name']}: {row['accuracy']:.3f} needs epsilon {row['epsilon published']:g} as published and "
+            f"{row['epsilon ours']:g} by default:{more} {row['budget ratio']:g} times"
+        )
+    return kept

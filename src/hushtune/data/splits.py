@@ -100,6 +100,15 @@ def split(how: str, labels: NDArray[np.generic], clients: int, seed: int) -> lis
     )
 
 
+def listed(text: str) -> list[str]:
+    """Several splits in one text: "iid,dirichlet:30,5" is iid, dirichlet:30 and dirichlet:5."""
+    found: list[str] = []
+    for part in text.split(","):
+        kind = found[-1].partition(":")[0] if found and ":" in found[-1] else ""
+        found.append(f"{kind}:{part}" if kind and part[:1].isdigit() else part)
+    return found
+
+
 def shares(how: str, rows: Rows, clients: int, seed: int) -> list[Rows]:
     """Each client's rows, by the text of a split.
 

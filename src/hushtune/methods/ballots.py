@@ -145,9 +145,10 @@ class SoftVotes:
         """
         losses = _losses(party, self.candidates, self.seed)
         finite = np.isfinite(losses)
-        if not finite.any():
+        if not losses[finite].any():
             return np.zeros(len(losses), dtype=np.int64)
         scores = -np.where(finite, losses, losses[finite].max())
+        scores /= np.abs(scores).max()  # so that nothing overflows
         scores -= scores.mean()
         size = float(np.linalg.norm(scores))
         if size == 0:

@@ -92,8 +92,9 @@ def _signals(values: FloatArray) -> FloatArray:
 @lru_cache(maxsize=4)
 def _spectra(candidates: Candidates) -> tuple[FloatArray, FloatArray]:
     """Eigenvalues (models, p) and eigenvectors (models, p, p) of the kernels: they depend on the candidates only."""
-    distances, size = _distances(candidates), len(candidates)
-    if not len(distances) or size < 3 or size > MOST_SMOOTHED:  # nothing to smooth over: all models are alike
+    size = len(candidates)
+    distances = _distances(candidates) if 3 <= size <= MOST_SMOOTHED else np.empty(0)
+    if not len(distances):  # nothing to smooth over: all models are alike
         return np.ones((1, size)), np.eye(size)[None]
     count = max(_FEWEST, min(_MODELS, int(_MODELS * (150 / size) ** 2)))
     kernels = [_kernel(distances, lengths) for lengths in _lengths(len(distances), count)]

@@ -30,7 +30,7 @@ class Vote:
 
     Args:
         k: votes per voter, between 1 and the number of candidates. Default: 5 with decode="argmax", as published; else
-            15% of the candidates, and 5 at the least.
+            15% of the candidates, and 5 at the least; never more than half of them.
         voters: into how many parts each client splits its rows, with `Privacy(unit="record")`: every part scores the
             candidates and casts a ballot. For few large clients; 1: each client is one voter.
         ballot: "top", one vote for each of the k best; "approval", one for each candidate whose loss is within
@@ -62,8 +62,8 @@ class Vote:
         """The k in use with so many candidates."""
         if self.k is not None:
             return self.k
-        published = self.decode == "argmax" or self.ballot == "soft"
-        return min(candidates, _PUBLISHED_K if published else max(_PUBLISHED_K, round(_SHARE * candidates)))
+        wanted = _PUBLISHED_K if self.decode == "argmax" else max(_PUBLISHED_K, round(_SHARE * candidates))
+        return max(1, min(wanted, candidates // 2))
 
     def query(self, candidates: Candidates, seed: int) -> TopVotes | Approvals | SoftVotes:
         """What each voter is asked."""

@@ -39,6 +39,7 @@ def check_budget(epsilon: Any, delta: Any) -> Budget:
 # ---- several events together -------------------------------------------------------------------------
 
 _ORDERS = (1.5, 2.0, 3.0, 5.0, 8.0, 16.0, 32.0, 64.0, 128.0)  # at one of these Rényi bounds are within reason
+_PATIENCE = 5  # orders that may be worse before the search stops
 _WHOLE_ORDERS = tuple(float(order) for order in np.unique(np.ceil(np.geomspace(2, 1e5, 400))))
 SAMPLER_SLACK = 2.0**40 * skellam.DISTANCE
 """How far all noise of one charge together may be from its exact distribution: up to 2^40 drawn values."""
@@ -69,10 +70,19 @@ def epsilon_of(events: tuple[Event, ...], delta: float) -> float:
 
 def _renyi_epsilon(events: tuple[Event, ...], delta: float) -> float:
     """Epsilon by Rényi divergences, at the best order: the order may depend on events that are fixed in advance."""
-    slack = sampler_slack(min(rdp_to_epsilon(rdp_of(events, order), order, delta) for order in _WHOLE_ORDERS))
-    if slack >= delta:
-        return math.inf
-    return min(rdp_to_epsilon(rdp_of(events, order), order, delta - slack) for order in _WHOLE_ORDERS)
+    slack = sampler_slack(_at_best_order(events, delta))
+    return _at_best_order(events, delta - slack) if slack < delta else math.inf
+
+
+def _at_best_order(events: tuple[Event, ...], delta: float) -> float:
+    """The smallest epsilon over whole orders; it falls with the order and then rises, so the search can stop."""
+    best, worse = math.inf, 0
+    for order in _WHOLE_ORDERS:
+        found = rdp_to_epsilon(rdp_of(events, order), order, delta)
+        best, worse = (found, 0) if found < best else (best, worse + 1)
+        if worse > _PATIENCE:
+            break
+    return best
 
 
 def sampler_slack(epsilon: float) -> float:

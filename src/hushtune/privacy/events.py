@@ -148,7 +148,7 @@ class SkellamVector:
         for norm in (self.l1, self.l2):
             if type(norm) not in (int, float) or not 0 <= norm <= 2**50:
                 raise SettingError(f"`0 <= norm <= 2**50` must hold, but got l1={self.l1!r}, l2={self.l2!r}")
-        if not self.l2 <= self.l1 <= self.l2 * self.l2:
+        if not self.l2 <= self.l1 * (1 + 1e-9) or not self.l1 <= self.l2 * self.l2 * (1 + 1e-9):
             raise SettingError(
                 f"`l2 <= l1 <= l2^2` must hold for a change of integers, but got l1={self.l1}, l2={self.l2}"
             )

@@ -1,0 +1,203 @@
+"""DP-HYPE's evaluation (sections V and VI), from one scoring of each federation: accuracy of the choice by epsilon.
+
+Nobody drops out or is corrupt, as in the paper. `opt` is the best candidate, `random` the mean candidate; both know
+what no party may know. Every other arm is a method of this package, run as a marked simulation: the clients' real
+answers, summed, and fresh noise for each run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hushtune.bench.dp_hype_ablations import RawLosses, Subsets
+from hushtune.bench.dp_hype_tasks import Measured, Setting, measure
+from hushtune.methods.vote import Vote
+from hushtune.privacy.accounting import Sums
+from hushtune.privacy.guarantee import Privacy
+from hushtune.progress import Progress
+from hushtune.rows import WHOLE
+from hushtune.run import Method, calibrate
+from hushtune.simulation import Shortcut
+
+DELTA = 1e-5
+OURS, PUBLISHED = "hushtune", "dp-hype"
+KS = (1, 5, 10, 15, 20, 30)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What to compare.
+
+    Args:
+        settings: the federations.
+        epsilons: `inf` for no noise.
+        runs: draws of the noise.
+        compare: whether all ballots and decodings are run, not only the main arms and the ablations.
+        folder: where scores and accuracies are kept.
+        jobs: processes; None for one per core.
+    """
+
+    settings: Sequence[Setting]
+    epsilons: Sequence[float]
+    runs: int
+    compare: bool
+    folder: Path
+    jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        for epsilon in self.epsilons:
+            if epsilon != math.inf:
+                Privacy(epsilon, DELTA)  # refuses what no guarantee can have
+
+
+def arms(compare: bool) -> dict[str, Method]:
+    """The methods by name: ours, the paper's, its ablations, and on demand every ballot with every decoding."""
+    found: dict[str, Method] = {
+        OURS: Vote(),
+        PUBLISHED: Vote(decode="argmax"),
+        "raw losses": RawLosses(),
+        "subsets": Subsets(),
+    }
+    if compare:
+        for decode in ("argmax", "smooth"):
+            found |= {f"top {k}, {decode}": Vote(k, decode=decode) for k in KS}
+            for k, tolerance in ((15, 0.01), (15, 0.03), (30, 0.03)):
+                vote = Vote(k, ballot="approval", tolerance=tolerance, decode=decode)
+                found[f"approval {k} within {tolerance:g}, {decode}"] = vote
+            found[f"soft, {decode}"] = Vote(ballot="soft", decode=decode)
+    return found
+
+
+def rows(experiment: Experiment, progress: Progress) -> Iterator[dict[str, Any]]:
+    """One row per federation, epsilon and arm; and one per federation with its times and accuracies."""
+    for setting in experiment.settings:
+        measured = measure(setting, experiment.folder, experiment.jobs, progress)
+        yield _summary(measured)
+        yield from _compared(measured, experiment, progress)
+
+
+def _summary(measured: Measured) -> dict[str, Any]:
+    accuracy, seconds = measured.accuracy, measured.seconds
+    return {
+        **_named(measured.setting),
+        "arm": "federation",
+        "opt": round(float(accuracy.max()), 4),
+        "random": round(float(accuracy.mean()), 4),
+        "within .01 of opt": int((accuracy >= accuracy.max() - 0.01).sum()),
+        "scoring seconds": round(seconds["scoring"], 1),
+        "training seconds": round(seconds["training"], 1),
+        "scoring passes per second": round(measured.passes["scoring"] / max(seconds["scoring"], 1e-9)),
+        "training passes per second": round(measured.passes["training"] / max(seconds["training"], 1e-9)),
+        "accuracies": np.round(accuracy, 4).tolist(),
+    }
+
+
+def _named(setting: Setting) -> dict[str, Any]:
+    return {"name": setting.name, "data": setting.data, "clients": setting.clients, "split": setting.split}
+
+
+def _compared(measured: Measured, experiment: Experiment, progress: Progress) -> Iterator[dict[str, Any]]:
+    methods = arms(experiment.compare)
+    sums = _Sums(measured)
+    with progress.phase(f"{measured.setting.name}: noise", len(methods) * len(experiment.epsilons)) as advance:
+        for name, method in methods.items():
+            for number, epsilon in enumerate(experiment.epsilons):
+                scale, found = sums.accuracies(method, epsilon, experiment.runs, number)
+                yield {
+                    **_named(measured.setting),
+                    "arm": name,
+                    "epsilon": epsilon if math.isfinite(epsilon) else "inf",
+                    "sigma": round(scale, 3),
+                    **interval(found),
+                    "runs": len(found),
+                }
+                advance(1)
+
+
+@dataclass
+class _Sums:
+    """Runs methods on one federation; each sum of answers is computed once."""
+
+    measured: Measured
+    _exact: dict[Any, Any] = field(default_factory=dict)
+
+    def accuracies(self, method: Method, epsilon: float, runs: int, seed: int) -> tuple[float, list[float]]:
+        """The noise's scale, and the accuracy of what each run chooses."""
+        candidates, accuracy = self.measured.candidates, self.measured.accuracy
+        scale = 0.0
+        if math.isfinite(epsilon):
+            scale = calibrate(method.bounds(candidates), Privacy(epsilon, DELTA), Sums()).scale
+        shortcut = Shortcut(
+            self.measured.parties,
+            WHOLE,
+            candidates,
+            self.measured.setting.seed,
+            Fraction(scale * scale),
+            seed,
+            self._exact,
+        )
+        return scale, [float(accuracy[candidates.index(method.run(shortcut))]) for _ in range(runs)]
+
+
+def interval(values: Sequence[float]) -> dict[str, float]:
+    """Mean and 95% interval of the mean, by Student's t."""
+    from scipy.stats import t
+
+    mean = float(np.mean(values))
+    half = 0.0
+    if len(values) > 1:
+        half = float(t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / math.sqrt(len(values)))
+    return {"accuracy": round(mean, 4), "low": round(mean - half, 4), "high": round(mean + half, 4)}
+
+
+def ratios(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """At equal accuracy, how many times the budget of ours the published form needs, for each of its epsilons.
+
+    The epsilon at which ours reaches the published accuracy is read off between the measured ones, on a log scale; if
+    ours reaches it at the smallest epsilon already, the ratio is a lower bound.
+    """
+    rows_ = []
+    for name in dict.fromkeys(row["name"] for row in found):
+        lines = {arm: _line(found, name, arm) for arm in (OURS, PUBLISHED)}
+        for epsilon, accuracy in lines[PUBLISHED]:
+            need = _reached(lines[OURS], accuracy)
+            if need is not None:
+                rows_.append(
+                    {
+                        "name": name,
+                        "epsilon published": epsilon,
+                        "accuracy": accuracy,
+                        "epsilon ours": round(need, 4),
+                        "budget ratio": round(epsilon / need, 2),
+                        "at least": need == lines[OURS][0][0],
+                    }
+                )
+    return rows_
+
+
+def _line(found: Sequence[Mapping[str, Any]], name: str, arm: str) -> list[tuple[float, float]]:
+    return [
+        (row["epsilon"], row["accuracy"])
+        for row in found
+        if row["name"] == name and row["arm"] == arm and row["epsilon"] != "inf"
+    ]
+
+
+def _reached(line: Sequence[tuple[float, float]], accuracy: float) -> float | None:
+    """The smallest epsilon at which a line, made monotone, reaches an accuracy."""
+    best = np.maximum.accumulate([value for _, value in line])
+    if not len(best) or accuracy > best[-1]:
+        return None
+    at = int(np.argmax(best >= accuracy))
+    if at == 0:
+        return line[0][0]
+    low, high = (math.log(line[place][0]) for place in (at - 1, at))
+    share = (accuracy - best[at - 1]) / (best[at] - best[at - 1])
+    return math.exp(low + share * (high - low))

@@ -1,0 +1,124 @@
+"""`hushtune bench`: what the documentation's figures are made with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+bench_app = typer.Typer(help="Measure.", no_args_is_help=True)
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def _numbers(name: str, text: str) -> list[float]:
+    from hushtune.errors import SettingError
+
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise SettingError(f"{name} must be numbers such as 10,100, but got {text!r}") from None
+
+
+def _counts(name: str, text: str) -> list[int]:
+    from hushtune.errors import SettingError
+
+    found = _numbers(name, text)
+    if any(number != int(number) for number in found):
+        raise SettingError(f"{name} must be integers such as 10,100, but got {text!r}")
+    return [int(number) for number in found]
+
+
+@bench_app.command("secure-sum")
+def bench_secure_sum(
+    clients: Annotated[str, typer.Option(help="Numbers of clients, e.g. 10,100,1000.")] = "10,100",
+    neighbours: Annotated[int | None, typer.Option(help="INSECURE: fewer neighbours, to compare costs.")] = None,
+    length: Annotated[int, typer.Option(help="Length of the vectors.")] = 100,
+    plot: Annotated[Path | None, typer.Option(help="Write a plot to this SVG file.")] = None,
+    json: Json = False,
+) -> None:
+    """CPU seconds of a masked sum, all clients and the server together."""
+    from hushtune.bench import secure_sum
+    from hushtune.cli import show
+    from hushtune.progress import Progress
+
+    counts = _counts("clients", clients)
+    rows = show.rows(secure_sum.rows(counts, neighbours, length, Progress(quiet=json)), as_json=json)
+    if plot is not None:
+        secure_sum.draw(rows, plot)
+
+
+@bench_app.command("dp-hype-simulation")
+def bench_dp_hype_simulation(
+    repetitions: Annotated[int, typer.Option(help="Simulated votes per setting.")] = 5_000,
+    seed: Annotated[int, typer.Option(help="Of the simulation.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Write the figure to this SVG file.")] = None,
+    json: Json = False,
+) -> None:
+    """DP-HYPE's Figure 2: the odds of a good choice, simulated, beside the bound of Theorem V.1."""
+    from hushtune.bench import dp_hype_simulation
+    from hushtune.checks import integer
+    from hushtune.cli import show
+    from hushtune.progress import Progress
+
+    integer("repetitions", repetitions, 1)
+    integer("seed", seed, 0)
+    rows = show.rows(dp_hype_simulation.rows(repetitions, seed, Progress(quiet=json)), as_json=json)
+    if plot is not None:
+        dp_hype_simulation.draw(rows, plot)
+
+
+@bench_app.command("speed")
+def bench_speed(
+    rows: Annotated[int, typer.Option(help="Rows of data that one client has.")] = 490,
+    json: Json = False,
+) -> None:
+    """Batched scoring against a plain per-candidate PyTorch loop, in the same run."""
+    import hushtune.objectives.neural  # noqa: F401 (says what to install, if PyTorch is missing)
+    from hushtune.bench import speed
+    from hushtune.checks import integer
+    from hushtune.cli import show
+    from hushtune.progress import Progress
+
+    show.rows(speed.rows(integer("rows", rows, 10), Progress(quiet=json)), as_json=json)
+
+
+@bench_app.command("dp-hype")
+def bench_dp_hype(
+    data: Annotated[str, typer.Option(help="mnist, cifar10, adult or digits; several with commas.")] = "adult",
+    clients: Annotated[str, typer.Option(help="Numbers of clients, e.g. 50,100,250.")] = "100",
+    split: Annotated[str, typer.Option(help="Splits, e.g. iid,dirichlet:30,5,0.5.")] = "iid",
+    epsilon: Annotated[str, typer.Option(help="inf: no noise.")] = "0.1,0.25,0.5,1,3,inf",
+    runs: Annotated[int, typer.Option(help="Draws of the noise.")] = 20,
+    rows: Annotated[int | None, typer.Option(help="Training rows in all. Default: all there are.")] = None,
+    seed: Annotated[int, typer.Option(help="Of data, split, weights and mini-batches.")] = 0,
+    compare: Annotated[bool, typer.Option("--compare", help="All ballots and decodings too.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="20 clients, 2,000 rows, 5 runs: a look, no result.")] = False,
+    out: Annotated[Path, typer.Option(help="Where scores are kept; the same folder resumes.")] = Path("runs/dp-hype"),
+    plots: Annotated[Path | None, typer.Option(help="Folder for the figures. Default: that of --out.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes. Default: one per core.")] = None,
+    json: Json = False,
+) -> None:
+    """DP-HYPE's experiments: accuracy of the privately chosen config, beside OPT, guessing and ablations."""
+    import hushtune.objectives.neural  # noqa: F401 (says what to install, if PyTorch is missing)
+    from hushtune.bench import dp_hype, dp_hype_figures
+    from hushtune.bench.dp_hype_tasks import Setting
+    from hushtune.checks import integer
+    from hushtune.cli import show
+    from hushtune.data.splits import listed
+    from hushtune.progress import Progress
+
+    if quick:
+        clients, rows, runs, epsilon = "20", min(rows or 2_000, 1_400 if "digits" in data else 2_000), 5, "0.5,3,inf"
+    settings = [
+        Setting(name, count, how, rows, seed)
+        for name in data.split(",")
+        for how in listed(split)
+        for count in _counts("clients", clients)
+    ]
+    epsilons = _numbers("epsilon", epsilon)
+    experiment = dp_hype.Experiment(settings, epsilons, integer("runs", runs, 1), compare, out, jobs)
+    found = show.experiment(dp_hype.rows(experiment, Progress(quiet=json)), as_json=json)
+    for path in dp_hype_figures.draw(found, plots or out):
+        if not json:
+            print(f"figure: {path}")

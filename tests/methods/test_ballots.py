@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.conftest import PRIVACY, Make, tune
+
+import hushtune as ht
+from hushtune.client import Party
+from hushtune.methods.ballots import Approvals, SoftVotes
+from hushtune.query import query_from_json, query_to_json
+
+NAN, INF = float("nan"), float("inf")
+CANDIDATES = ht.Space(x=ht.Int(0, 4)).grid()
+
+
+class Losses:
+    """A party of which only the losses are asked."""
+
+    def __init__(self, losses: list[float]) -> None:
+        from hushtune.randomness import SimulatedRandomness
+
+        self._losses, self.randomness = np.array(losses), SimulatedRandomness(1, "ties")
+
+    def losses(self, configs: Any, seed: int) -> np.ndarray:
+        return self._losses
+
+
+def asked(query: Any, losses: list[float]) -> list[int]:
+    party: Party = Losses(losses)  # type: ignore[assignment]
+    answer = query.bound.check(query.answer(party))
+    return list(map(int, answer))
+
+
+@pytest.mark.parametrize(
+    ("k", "losses", "expected"),
+    [
+        (3, [0.10, 0.50, 0.11, 0.12, 0.90], [1, 0, 1, 1, 0]),
+        (2, [0.10, 0.50, 0.11, 0.12, 0.90], [1, 0, 1, 0, 0]),  # never more than k
+        (3, [0.10, 0.50, 0.30, 0.40, 0.90], [1, 0, 0, 0, 0]),  # only what is close
+        (3, [NAN, 0.50, INF, 0.51, -INF], [0, 1, 0, 1, 0]),
+        (3, [NAN] * 5, [0] * 5),
+    ],
+)
+def test_approvals_are_what_is_close_to_the_best(k: int, losses: list[float], expected: list[int]) -> None:
+    assert asked(Approvals(k, 0.02 + 1e-12, CANDIDATES, 0), losses) == expected
+
+
+def test_a_soft_ballot_is_centred_scaled_and_ordered_by_loss() -> None:
+    query = SoftVotes(CANDIDATES, 0)
+    found = asked(query, [0.1, 0.2, 0.3, 0.4, 0.5])
+    assert found == sorted(found, reverse=True)
+    assert abs(sum(found)) <= 2
+    assert query.bound.norm - 3 <= np.linalg.norm(found) <= query.bound.norm
+    assert asked(query, [1.1, 1.2, 1.3, 1.4, 1.5]) == pytest.approx(found, abs=1)  # whatever the losses' own scale is
+    assert asked(query, [1.0, 2.0, 3.0, 4.0, 5.0]) == pytest.approx(found, abs=1)
+
+
+def test_what_failed_counts_as_the_worst_and_equal_losses_say_nothing() -> None:
+    query = SoftVotes(CANDIDATES, 0)
+    assert asked(query, [0.1, NAN, 0.3, INF, 0.5]) == asked(query, [0.1, 0.5, 0.3, 0.5, 0.5])
+    assert asked(query, [0.3] * 5) == [0] * 5
+    assert asked(query, [NAN] * 5) == [0] * 5
+
+
+@settings(max_examples=300)
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=5, max_size=5))
+def test_whatever_the_losses_are_a_soft_ballot_is_within_its_bound(losses: list[float]) -> None:
+    with np.errstate(all="ignore"):
+        try:
+            asked(SoftVotes(CANDIDATES, 0), losses)
+        except ht.HushtuneError:
+            pytest.fail("a soft ballot broke its bound")
+
+
+def test_queries_survive_the_wire() -> None:
+    for query in (Approvals(3, 0.05, CANDIDATES, 7), SoftVotes(CANDIDATES, 7)):
+        assert query_from_json(query_to_json(query)) == query
+
+
+@pytest.mark.parametrize("method", [ht.Vote(3, ballot="approval", tolerance=0.15), ht.Vote(ballot="soft"), ht.Vote()])
+@pytest.mark.parametrize("seal", [ht.Masked(), ht.Clear()])
+def test_every_ballot_runs_under_every_seal_and_verifies(
+    make_clients: Make, candidates: ht.Candidates, method: ht.Vote, seal: ht.Masked, tmp_path: Path
+) -> None:
+    result = tune(make_clients(40), candidates, method=method, seal=seal, privacy=PRIVACY)
+    assert result.spent.epsilon <= PRIVACY.epsilon
+    result.save(tmp_path / "run")
+    assert all(check.holds for check in ht.verify(tmp_path / "run"))
+    assert "plot-counts" in ht.report(tmp_path / "run").read_text()
+
+
+def test_a_failing_client_sends_zeros_with_its_noise(make_clients: Make, candidates: ht.Candidates) -> None:
+    @ht.objective
+    def broken(config: ht.Config, data: ht.Rows) -> float:
+        raise RuntimeError("secret 4711")
+
+    clients = [*make_clients(30), ht.Client((np.zeros((4, 1)), np.zeros(4)), broken)]
+    result = tune(clients, candidates, method=ht.Vote(ballot="soft"), privacy=PRIVACY)
+    assert result.answered == 31
+    assert "4711" not in result.statement
