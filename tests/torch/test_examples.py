@@ -16,6 +16,6 @@ def test_the_example_runs_and_scores() -> None:
     scope: dict[str, Any] = {"__name__": "example"}
     for code in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "objectives.md").read_text(), re.DOTALL):
         exec(compile(code, "objectives.md", "exec"), scope)
-    data = load("digits").train.take(range(300))
+    data = load("digits").train.take(range(900))
     losses = scope["objective"].losses(scope["space"].sample(6).configs, ht.Rows(data.X, data.y), 0)
     assert losses.min() < 0.5

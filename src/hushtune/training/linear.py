@@ -76,7 +76,9 @@ class SklearnLearner:
     def _loss(self, config: Config, weights: Weights, row: int, rows: Any) -> float:
         if not all(np.isfinite(value[row]).all() for value in weights.values()):
             return float("nan")
-        return self._objective.loss_of(self._with(self._new(config, 0), weights, row), rows)
+        with np.errstate(over="ignore"):
+            loss = self._objective.loss_of(self._with(self._new(config, 0), weights, row), rows)
+        return loss if np.isfinite(loss) else float("nan")
 
     def _new(self, config: Config, seed: int) -> Any:
         """An estimator with coefficients in place, as they are before training."""
