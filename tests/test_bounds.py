@@ -85,3 +85,5 @@ def test_impossible_bounds() -> None:
         AtMost(5, 4)
     with pytest.raises(SettingError, match="norm"):
         Ball(0, 4)
+    with pytest.raises(SettingError, match="length"):
+        Ball(2**20, 2**23)  # a sum of squares could wrap around

@@ -144,7 +144,7 @@ class Ball:
 
     def __post_init__(self) -> None:
         integer("norm", self.norm, 1, 2**20)
-        integer("length", self.length, 1)
+        integer("length", self.length, 1, 2**22)  # so that no sum of squares of allowed entries wraps around
 
     @property
     def largest(self) -> int:

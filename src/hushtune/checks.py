@@ -21,12 +21,19 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
 def number(name: str, value: Any, low: float, high: float, ends: str = "[]") -> float:
     """The value as a finite float between low and high; `ends` says which of them belong to the range."""
     left, right = ("<" if ends[0] == "(" else "<="), ("<" if ends[1] == ")" else "<=")
-    fits = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+    fits = isinstance(value, numbers.Real) and not isinstance(value, bool) and _finite(value)
     above = fits and (low < value if left == "<" else low <= value)
     below = fits and (value < high if right == "<" else value <= high)
     if not (above and below):
         raise SettingError(f"`{low:g} {left} {name} {right} {high:g}` must hold, but got {name}={value!r}")
     return float(value)
+
+
+def _finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond all floats
+        return False
 
 
 def kind(name: str, value: Any, *kinds: type, optional: bool = True) -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import io
 import os
 import uuid
+import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from hushtune.errors import SettingError
 
 
 def create_once(path: Path, write: Callable[[Path], None]) -> bool:
@@ -47,6 +51,17 @@ def archive(arrays: Mapping[str, Any], pack: bool = False) -> bytes:
     buffer = io.BytesIO()
     (np.savez_compressed if pack else np.savez)(buffer, **arrays)
     return buffer.getvalue()
+
+
+def unarchive(path: Path) -> dict[str, Any]:
+    """The arrays of an .npz file that `archive` wrote."""
+    try:
+        with np.load(path) as file:
+            return {name: file[name] for name in file}
+    except (OSError, EOFError, ValueError, LookupError, zlib.error, zipfile.BadZipFile) as error:
+        raise SettingError(
+            f"{path} must be whole, but got {type(error).__name__}: {error}; remove it to begin anew"
+        ) from None
 
 
 def _sync(path: Path) -> None:

@@ -14,6 +14,7 @@ from hushtune.bounds import Bound
 from hushtune.disclosures import CHOICE, Disclosure, of_sum
 from hushtune.errors import AbortedError, HushtuneError, SettingError
 from hushtune.federation.base import Dropped, Federation
+from hushtune.privacy import skellam
 from hushtune.privacy.accounting import Budget, Rule, Sums, gaussian_start, rule_to_json, smallest_scale
 from hushtune.privacy.events import Event
 from hushtune.privacy.guarantee import Privacy
@@ -90,6 +91,11 @@ def calibrate(bounds: tuple[Bound, ...], privacy: Privacy, rule: Rule) -> Noise:
     if cost(0.0) == 0:  # nobody can change anything: every ballot is the same
         return Noise(0.0)
     start = gaussian_start(lambda s: plan_of(bounds, privacy, Noise(s)), privacy.epsilon, privacy.delta)
+    if 2 * start * start > skellam.LARGEST_VARIANCE:
+        raise SettingError(
+            f"epsilon={privacy.epsilon:g} with delta={privacy.delta:g} needs noise of standard deviation {start:.3g} "
+            "on such a sum, more than can be drawn; choose a larger epsilon or delta"
+        )
     return Noise(smallest_scale(cost, privacy.epsilon, start))
 
 

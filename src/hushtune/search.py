@@ -15,6 +15,7 @@ from hushtune.objectives.base import Objective, checked_losses
 from hushtune.space import Config, FloatArray
 
 Advance = Callable[[int], None]
+LARGEST_SEED = 2**31 - 1
 _TASKS_PER_JOB = 4
 
 
@@ -29,7 +30,7 @@ class Search:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        integer("seed", self.seed, 0, 2**31 - 1)
+        integer("seed", self.seed, 0, LARGEST_SEED)
 
     def fill(
         self, parties: Sequence[Party], configs: Sequence[Config], jobs: int, advance: Advance, private: bool

@@ -200,3 +200,20 @@ def test_plan_says_what_to_expect_and_touches_nothing(tmp_path: Path, home: Path
     bad = hushtune(*settings, "--voters", "5")
     assert bad.returncode == 2
     assert bad.stderr.splitlines() == ["error: voters=5 needs privacy with unit='record'"]
+
+
+def test_split_shows_who_holds_what(tmp_path: Path) -> None:
+    found = hushtune(
+        "split", "digits", "--how", "dirichlet:1", "--clients", "5", "--plot", tmp_path / "who.svg", "--json"
+    )
+    assert found.returncode == 0, found.stderr
+    assert sum(row["rows"] for row in json.loads(found.stdout)["rows"]) == 1438
+    assert (tmp_path / "who.svg").read_text().startswith("<svg")
+    for arguments, message in (
+        (["--how", "iid", "--clients", "5", "--seed", "-1"], "seed=-1"),
+        (["--how", "iid:", "--clients", "5"], "split must be"),
+        (["--how", "iid", "--clients", "0"], "clients=0"),
+    ):
+        refused = hushtune("split", "digits", *arguments)
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+        assert message in refused.stderr

@@ -157,3 +157,22 @@ def test_a_set_with_test_rows_of_its_own_takes_no_share(places: Path) -> None:
     np.savez(places / "data" / "mnist.npz", **mnist_like(0))
     with pytest.raises(ht.SettingError, match="test rows of its own"):
         load("mnist", test=0.3)
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "content"),
+    [
+        ("mnist", "mnist.npz", b""),
+        ("mnist", "mnist.npz", b"some text"),
+        ("mnist", "mnist.npz", b"PK\x03\x04 broken"),
+        ("adult", "adult.csv.gz", b""),
+        ("adult", "adult.csv.gz", gzip.compress(b"")),
+        ("adult", "adult.csv.gz", gzip.compress(b"age,income\n1,>50K\n")),
+        ("adult", "adult.csv.gz", gzip.compress(b"age,income,split\nold,>50K,train\n")),
+        ("adult", "adult.csv.gz", gzip.compress(b"age,income,split\n1,>50K,train\n" * 99)[:-9]),
+    ],
+)
+def test_a_damaged_file_is_named(places: Path, name: str, file: str, content: bytes) -> None:
+    (places / "data" / file).write_bytes(content)
+    with pytest.raises(ht.SettingError, match=f"{file} must be a complete {file}, but got"):
+        load(name)

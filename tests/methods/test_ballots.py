@@ -11,7 +11,7 @@ from tests.conftest import PRIVACY, Make, tune
 
 import hushtune as ht
 from hushtune.client import Party
-from hushtune.methods.ballots import Approvals, SoftVotes
+from hushtune.methods.ballots import Approvals, SoftVotes, TopVotes
 from hushtune.query import query_from_json, query_to_json
 
 NAN, INF = float("nan"), float("inf")
@@ -75,6 +75,17 @@ def test_whatever_the_losses_are_a_soft_ballot_is_within_its_bound(losses: list[
             asked(SoftVotes(CANDIDATES, 0), losses)
         except ht.HushtuneError:
             pytest.fail("a soft ballot broke its bound")
+
+
+def test_what_failed_is_never_approved() -> None:
+    assert asked(Approvals(5, 1e308, CANDIDATES, 0), [1e308, INF, NAN, 1.79e308, -1e308]) == [1, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("seed", ["x", None, 1.5, -1, 2**63, [1], True])
+def test_a_seed_from_the_wire_is_checked(seed: Any) -> None:
+    for query in (Approvals(3, 0.05, CANDIDATES, 7), SoftVotes(CANDIDATES, 7), TopVotes(3, CANDIDATES, 7)):
+        with pytest.raises(ht.SettingError, match="seed"):
+            query_from_json({**query_to_json(query), "seed": seed})
 
 
 def test_queries_survive_the_wire() -> None:

@@ -138,3 +138,20 @@ def test_relations() -> None:
     assert AtMost(3, 100).event(noise, "add-remove") == SkellamShift(400.0, 3)
     assert AtMost(80, 100).event(noise, "replace-one") == SkellamShift(400.0, 100)  # unlike k-hot ballots
     assert KHot(80, 100).event(noise, "replace-one") == SkellamShift(400.0, 40)
+
+
+@pytest.mark.parametrize("raw", ["abc", ["a"], None, 5])
+def test_what_is_no_event_is_refused(raw: object) -> None:
+    with pytest.raises(ht.SettingError, match="an event must have"):
+        event_from_json(raw)  # type: ignore[arg-type]
+
+
+def test_large_noise_takes_the_cheap_bound_and_is_continuous() -> None:
+    below, above = SkellamShift(0.999e6, 10), SkellamShift(1.001e6, 10)
+    assert below.rdp(20) > above.rdp(20) > below.rdp(20) * 0.99
+    assert epsilon_of((SkellamVector(24_000.0, 242.4, 70.0), SkellamShift(1e10, 1)), DELTA) < 2.1
+
+
+def test_too_little_epsilon_is_refused_in_the_users_words() -> None:
+    with pytest.raises(ht.SettingError, match="epsilon=0.001 .* choose a larger epsilon"):
+        calibrate((Ball(35, 12),), ht.Privacy(0.001, DELTA), Sums())

@@ -138,6 +138,9 @@ def test_the_command(tmp_path: Path) -> None:
     plain = CliRunner().invoke(app, ["bench", "dp-hype", *options, "--out", str(tmp_path)])
     assert "opt=" in plain.stdout
     assert (tmp_path / "dp-hype-accuracy.svg").exists()
+    tables = (tmp_path / "dp-hype-tables.md").read_text()
+    assert "| epsilon | 3 | no noise |" in tables
+    assert "| dp-hype |" in tables
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,46 @@ def test_networks_and_regressors() -> None:
     assert 0 < found.losses(DATA.test)[0] < 8
 
 
+def test_a_network_starts_from_its_seed_alone_with_a_fresh_optimiser() -> None:
+    objective = ht.SklearnObjective(MLPClassifier((8,), solver="sgd"))
+    wild, mild = {"learning_rate_init": 1e200}, {"learning_rate_init": 0.1}
+    both = [FedAvg(2).train(clients(objective), list(cs), jobs=1, quiet=True) for cs in ((wild, mild), (mild, wild))]
+    losses = [trained.losses(DATA.test) for trained in both]
+    assert np.isnan([losses[0][0], losses[1][1]]).all()
+    assert losses[0][1] == losses[1][0]
+    learner = both[0].learner
+    for config in (mild, {"learning_rate_init": 5.0}):
+        np.testing.assert_array_equal(learner.start(config, 0)["coefs_.0"], learner.start({}, 0)["coefs_.0"])
+
+
+def changed(**fields: Any) -> list[ht.Client]:
+    rows = PARTS[1]
+    return [*clients(), ht.Client(ht.Rows(fields.get("X", rows.X), fields.get("y", rows.y)), SGD)]
+
+
+def test_a_client_without_rows_has_no_weight() -> None:
+    empty = ht.Client(PARTS[0].take([]), SGD)
+    plain = FedAvg(2).train(clients(), CONFIGS[:1], jobs=1, quiet=True)
+    for some in ([empty, *clients()], [*clients(), empty]):
+        trained = FedAvg(2).train(some, CONFIGS[:1], jobs=1, quiet=True)
+        np.testing.assert_array_equal(trained.model(0).coef_, plain.model(0).coef_)
+    with pytest.raises(ht.SettingError, match="no client has any"):
+        FedAvg(2).train([empty], CONFIGS[:1], quiet=True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"X": np.zeros((len(PARTS[1]), 5))}, "client 6 has float64 of shape"),
+        ({"X": np.full((len(PARTS[1]), 64), np.nan)}, "client 6"),
+        ({"y": np.array(["a"] * len(PARTS[1]))}, "client 6 has <U1"),
+    ],
+)
+def test_rows_that_do_not_fit_are_named_and_not_taken_for_divergence(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ht.SettingError, match=message):
+        FedAvg(1).train(changed(**fields), CONFIGS[:1], jobs=1, quiet=True)
+
+
 def test_a_config_that_diverges_is_nan_and_harms_no_other() -> None:
     objective = ht.SklearnObjective(SGDRegressor(learning_rate="constant"), metric="neg_mean_squared_error")
     configs = [{"eta0": 1e-3}, {"eta0": 1e150}]
@@ -157,6 +197,8 @@ def test_an_interrupted_training_resumes_and_gives_the_same(tmp_path: Path, monk
         (lambda: FedAvg(0), "rounds=0"),
         (lambda: FedAvg(server_momentum=1.0), "server_momentum"),
         (lambda: FedAvg(server_lr=0.0), "server_lr"),
+        (lambda: FedAvg().train(clients(), [{**CONFIGS[0], "server_momentum": 5.0}], jobs=1), "server_momentum=5"),
+        (lambda: FedAvg().train(clients(), [{"nonsense": 5.0}], jobs=1), "nonsense"),
         (lambda: FedAvg().train([], CONFIGS), "needs clients and configs"),
         (lambda: FedAvg().train(clients(), []), "needs clients and configs"),
         (lambda: FedAvg().train(clients(ht.SklearnObjective(SVC())), [{"C": 1.0}]), "partial_fit"),
@@ -174,6 +216,12 @@ def test_an_interrupted_training_resumes_and_gives_the_same(tmp_path: Path, monk
 def test_bad_settings(make: Any, message: str) -> None:
     with pytest.raises(ht.SettingError, match=message):
         make()
+
+
+def test_a_damaged_state_is_named(tmp_path: Path) -> None:
+    (tmp_path / "training.npz").write_bytes(b"PK broken")
+    with pytest.raises(ht.SettingError, match="training.npz must be whole"):
+        FedAvg(1).train(clients(), CONFIGS[:1], folder=tmp_path, jobs=1, quiet=True)
 
 
 def test_an_unknown_model_is_refused() -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from hushtune import svg
-from hushtune.bench.dp_hype import OURS, PUBLISHED
+from hushtune.bench.dp_hype import OURS, PUBLISHED, ratios
 from hushtune.files import replace
 
 Row = Mapping[str, Any]
 _LINES = (OURS, PUBLISHED, "raw losses", "subsets")
-_ACROSS, _WIDE, _HIGH = 3, 330, 270
+_ACROSS, _WIDE, _HIGH = 3, 330, 280
 _BINS = 20
 
 
@@ -37,18 +37,23 @@ def _title(row: Row) -> str:
 
 
 def _box(number: int) -> svg.Box:
-    return svg.Box(70 + _WIDE * (number % _ACROSS), 80 + _HIGH * (number // _ACROSS), 240, 180)
+    return svg.Box(70 + _WIDE * (number % _ACROSS), 100 + _HIGH * (number // _ACROSS), 240, 180)
 
 
 def _size(count: int) -> tuple[float, float]:
-    return 70 + _WIDE * min(_ACROSS, count) - 20, 60 + _HIGH * math.ceil(count / _ACROSS)
+    return 70 + _WIDE * min(_ACROSS, count) - 20, 70 + _HIGH * math.ceil(count / _ACROSS)
 
 
 def _accuracy(found: Sequence[Row]) -> str:
     """A panel per federation, a line per arm with 95% intervals; dashed: the best and the mean candidate."""
     federations = _federations(found)
     wide = max(_size(len(federations))[0], 700)
-    parts = [svg.legend(70, 22, _LINES), svg.text(70, 44, "dashed: OPT (above) and the mean candidate (below)")]
+    parts = [
+        svg.legend(70, 22, _LINES),
+        svg.text(
+            70, 44, "dashed: OPT and the mean candidate; budget: what DP-HYPE spends more than ours for its accuracy"
+        ),
+    ]
     for number, federation in enumerate(federations):
         own = [row for row in found if row["name"] == federation["name"] and row["arm"] in _LINES]
         finite = sorted({row["epsilon"] for row in own if row["epsilon"] != "inf"})
@@ -62,10 +67,20 @@ def _accuracy(found: Sequence[Row]) -> str:
         series = {arm: [(_at(row, last), row["accuracy"]) for row in own if row["arm"] == arm] for arm in _LINES}
         level = {name: [(ticks[0], federation[name]), (ticks[-1], federation[name])] for name in ("opt", "random")}
         parts.append(svg.panel(box, _title(federation), x, y, series))
+        parts.append(svg.text(box.left, box.top - 26, _times(found, federation["name"])))
         parts += [svg.polyline([box.place(x, y, p) for p in line], "line dashed s5") for line in level.values()]
         for row in own:
             parts.append(svg.whisker(box, x, y, _at(row, last), (row["low"], row["high"]), _LINES.index(row["arm"])))
     return svg.picture(wide, _size(len(federations))[1], *parts)
+
+
+def _times(found: Sequence[Row], name: str) -> str:
+    """How many times the budget the published form needs for the accuracy it has at some epsilons."""
+    own = [row for row in ratios(found) if row["name"] == name]
+    words = [
+        f"{'≥' if row['at least'] else ''}{row['budget ratio']:.2g}x at {row['epsilon published']:g}" for row in own
+    ]
+    return "budget: " + ", ".join(words) if words else ""
 
 
 def _at(row: Row, last: float) -> float:

@@ -21,12 +21,12 @@ from hushtune.data import load
 from hushtune.data.splits import shares
 from hushtune.errors import SettingError
 from hushtune.federation.local import LocalFederation
-from hushtune.files import archive, replace
+from hushtune.files import archive, replace, unarchive
 from hushtune.fingerprint import fingerprint
 from hushtune.objectives.neural import TorchObjective, held_out
 from hushtune.progress import Progress
 from hushtune.rows import Split
-from hushtune.search import Search
+from hushtune.search import LARGEST_SEED, Search
 from hushtune.space import Candidates, Float, FloatArray, Space
 from hushtune.training import FedAvg
 from torch import nn
@@ -110,6 +110,7 @@ class Setting:
         if self.data not in TASKS:
             raise SettingError(f"data must be one of {sorted(TASKS)}, but got '{self.data}'")
         integer("clients", self.clients, 2)
+        integer("seed", self.seed, 0, LARGEST_SEED)
 
     @property
     def name(self) -> str:
@@ -191,9 +192,8 @@ class _Kept:
         self._path, self._key = path, key
         self.found: dict[str, Any] | None = None
         if path.exists():
-            with np.load(path) as file:
-                content = {name: file[name] for name in file}
-            if str(content["key"]) == key:
+            content = unarchive(path)
+            if str(content.get("key")) == key:
                 self.found = content
 
     def write(self, scoring: float, training: float, accuracy: FloatArray) -> None:

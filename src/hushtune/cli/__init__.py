@@ -39,12 +39,12 @@ def main() -> None:
         _fail(f"error: {error}", 2)
     except OSError as error:
         _fail(f"error: {error}", 2)
+    except (KeyboardInterrupt, click.Abort):
+        code = _INTERRUPTED
     except Exception as error:
         if logging.getLogger().isEnabledFor(logging.INFO):
             raise
         _fail(f"internal error: {type(error).__name__}: {error}; run `hushtune --verbose ...` to see where", 4)
-    except (KeyboardInterrupt, click.Abort):
-        code = _INTERRUPTED
     if code == _INTERRUPTED:  # what typer makes of Ctrl-C
         _fail("interrupted: what was scored is kept; the same command resumes", code)
     sys.exit(code)

@@ -24,7 +24,7 @@ def _counts(name: str, text: str) -> list[int]:
     from hushtune.errors import SettingError
 
     found = _numbers(name, text)
-    if any(number != int(number) for number in found):
+    if not all(number.is_integer() for number in found):
         raise SettingError(f"{name} must be integers such as 10,100, but got {text!r}")
     return [int(number) for number in found]
 
@@ -101,7 +101,7 @@ def bench_dp_hype(
 ) -> None:
     """DP-HYPE's experiments: accuracy of the privately chosen config, beside OPT, guessing and ablations."""
     import hushtune.objectives.neural  # noqa: F401 (says what to install, if PyTorch is missing)
-    from hushtune.bench import dp_hype, dp_hype_figures
+    from hushtune.bench import dp_hype, dp_hype_figures, dp_hype_tables
     from hushtune.bench.dp_hype_tasks import Setting
     from hushtune.checks import integer
     from hushtune.cli import show
@@ -109,7 +109,8 @@ def bench_dp_hype(
     from hushtune.progress import Progress
 
     if quick:
-        clients, rows, runs, epsilon = "20", min(rows or 2_000, 1_400 if "digits" in data else 2_000), 5, "0.5,3,inf"
+        clients, runs, epsilon = "20", 5, "0.5,3,inf"
+        rows = (1_400 if "digits" in data else 2_000) if rows is None else rows
     settings = [
         Setting(name, count, how, rows, seed)
         for name in data.split(",")
@@ -119,6 +120,6 @@ def bench_dp_hype(
     epsilons = _numbers("epsilon", epsilon)
     experiment = dp_hype.Experiment(settings, epsilons, integer("runs", runs, 1), compare, out, jobs)
     found = show.experiment(dp_hype.rows(experiment, Progress(quiet=json)), as_json=json)
-    for path in dp_hype_figures.draw(found, plots or out):
+    for path in (*dp_hype_figures.draw(found, plots or out), dp_hype_tables.write(found, out)):
         if not json:
-            print(f"figure: {path}")
+            print(f"wrote {path}")

@@ -25,8 +25,8 @@ def load(name: str, *, test: float | None = None, rows: int | None = None, seed:
     """
     if name not in SOURCES:
         raise SettingError(f"data must be one of {sorted(SOURCES)}, but got '{name}'")
+    rng = np.random.default_rng(integer("seed", seed, 0))
     found = SOURCES[name](Progress(quiet))
-    rng = np.random.default_rng(seed)
     if isinstance(found, Split):
         if test is not None:
             raise SettingError(f"data '{name}' has test rows of its own, but got test={test}")

@@ -7,6 +7,8 @@ import gzip
 import io
 import os
 import threading
+import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +46,13 @@ class File:
 
     def __call__(self, progress: Progress) -> Split:
         """The rows, fetched if need be."""
-        return self.read(self._found(progress))
+        path = self._found(progress)
+        try:
+            return self.read(path)
+        except (OSError, EOFError, ValueError, LookupError, zlib.error, zipfile.BadZipFile) as error:
+            raise SettingError(
+                f"{path} must be a complete {self.name}, but got {type(error).__name__}: {error}; replace or remove it"
+            ) from None
 
     def _found(self, progress: Progress) -> Path:
         places = [Path(folder) for folder in (os.environ.get("HUSHTUNE_DATA"), cache()) if folder]

@@ -82,8 +82,9 @@ def _check(rows: int, clients: int, smallest: int) -> None:
 
 def split(how: str, labels: NDArray[np.generic], clients: int, seed: int) -> list[NDArray[np.int64]]:
     """Which rows each client gets, by a text: see `shares`."""
-    kind, _, argument = str(how).partition(":")
-    if kind == "iid" and not argument:
+    kind = str(how).partition(":")[0]
+    integer("seed", seed, 0)
+    if how == "iid":
         return iid(labels, clients, seed)
     if kind == "noise":
         _amount(how)

@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hushtune.bounds import AtMost, Ball, KHot
-from hushtune.checks import number
+from hushtune.checks import integer, number
 from hushtune.client import Party
 from hushtune.query import register
 from hushtune.randomness import words
+from hushtune.search import LARGEST_SEED
 from hushtune.space import Candidates, FloatArray
 
 _STEPS = 10  # of the integer grid, for an entry of average size
@@ -47,6 +48,9 @@ class TopVotes:
     name: ClassVar[str] = "top-votes"
     version: ClassVar[int] = 1
     meaning: ClassVar[str] = "votes, one entry per candidate"
+
+    def __post_init__(self) -> None:
+        integer("seed", self.seed, 0, LARGEST_SEED)
 
     @property
     def blocks(self) -> Mapping[str, int]:
@@ -91,6 +95,7 @@ class Approvals:
 
     def __post_init__(self) -> None:
         number("tolerance", self.tolerance, 0, math.inf, "[)")
+        integer("seed", self.seed, 0, LARGEST_SEED)
 
     @property
     def blocks(self) -> Mapping[str, int]:
@@ -107,8 +112,9 @@ class Approvals:
         losses = _losses(party, self.candidates, self.seed)
         ballot = np.zeros(len(losses), dtype=np.int64)
         best = _by_loss(losses, party)[: self.k]
-        ballot[best[losses[best] <= losses.min() + self.tolerance]] = 1
-        return ballot if np.isfinite(losses.min()) else np.zeros_like(ballot)
+        best = best[np.isfinite(losses[best])]
+        ballot[best[losses[best] - losses.min() <= self.tolerance]] = 1
+        return ballot
 
 
 @register
@@ -127,10 +133,13 @@ class SoftVotes:
     version: ClassVar[int] = 1
     meaning: ClassVar[str] = "centred scores, one entry per candidate"
 
+    def __post_init__(self) -> None:
+        integer("seed", self.seed, 0, LARGEST_SEED)
+
     @property
     def blocks(self) -> Mapping[str, int]:
         """One score per candidate."""
-        return {"votes": len(self.candidates)}
+        return {"scores": len(self.candidates)}
 
     @property
     def bound(self) -> Ball:

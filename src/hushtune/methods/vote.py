@@ -92,7 +92,7 @@ class Vote:
 
     def run(self, run: Openings) -> Config:
         """Opens the noisy sum and takes the best."""
-        votes = run.sum(self.query(run.candidates, run.seed))["votes"]
+        (votes,) = run.sum(self.query(run.candidates, run.seed)).values()
         if self.decode == "argmax":
             return run.candidates[argmax(votes)]
         total = self.total(run.candidates, run.answered())

@@ -43,6 +43,7 @@ class Event(Protocol):
 
 
 _LEAST_VARIANCE = 0.01  # epsilon of a single coordinate is about 10 here: less noise counts as none
+_NORMAL = 1e6  # from here on the bound for vectors is within 1e-5 of the sum over all outcomes, and much cheaper
 _CUT = -50.0  # outcomes less likely than e^-50 count as certain loss: cheap to carry, and never optimistic
 
 
@@ -105,6 +106,8 @@ class SkellamShift:
             return 0.0
         if self.bare:
             return math.inf
+        if self.variance > _NORMAL:
+            return SkellamVector(self.variance, float(self.coordinates), math.sqrt(self.coordinates)).rdp(order)
         largest = skellam.reach(self.variance) + 4 * math.ceil(order)
         log_pmf = self._log_pmf(largest)
         terms = order * log_pmf[1:] + (1 - order) * log_pmf[:-1]
@@ -211,6 +214,8 @@ def event_to_json(event: Event) -> dict[str, Any]:
 
 def event_from_json(raw: Mapping[str, Any]) -> Event:
     """The event that `event_to_json` wrote; an unknown one is refused, never skipped."""
+    if not isinstance(raw, Mapping):
+        raise SettingError(f"an event must have a name and fields, but got {type(raw).__name__}")
     fields = dict(raw)
     kind = EVENTS.get(fields.pop("event", ""))
     if kind is None:

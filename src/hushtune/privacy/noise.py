@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from hushtune.checks import number
 from hushtune.errors import SettingError
 from hushtune.privacy import skellam
 from hushtune.privacy.skellam import IntArray
@@ -24,8 +25,7 @@ class Noise:
     scale: float
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.scale) and self.scale >= 0):
-            raise SettingError(f"`0 <= scale < inf` must hold, but got scale={self.scale}")
+        number("scale", self.scale, 0, math.inf, "[)")
 
     @property
     def variance(self) -> float:

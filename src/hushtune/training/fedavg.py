@@ -15,12 +15,12 @@ import numpy as np
 from hushtune.checks import integer, number
 from hushtune.client import Client
 from hushtune.errors import SettingError
-from hushtune.files import archive, replace
+from hushtune.files import archive, replace, unarchive
 from hushtune.fingerprint import fingerprint
 from hushtune.progress import Progress
 from hushtune.search import default_jobs
 from hushtune.space import Config, FloatArray
-from hushtune.training.learner import Learner, Weights, learner_of
+from hushtune.training.learner import Learner, Weights, learner_of, usable
 
 _SERVER = ("server_lr", "server_momentum")
 _BLOCK = 4  # clients per task; sums are added block by block, so that results do not depend on `jobs`
@@ -51,8 +51,8 @@ class FedAvg:
         integer("rounds", self.rounds, 1)
         if self.epochs is not None:
             integer("epochs", self.epochs, 1)
-        number("server_lr", self.server_lr, 0, 1e6, "(]")
-        number("server_momentum", self.server_momentum, 0, 1, "[)")
+        for name in _SERVER:
+            _server_knob(name, getattr(self, name))
         integer("seed", self.seed, 0, 2**31 - 1)
 
     def train(
@@ -78,7 +78,7 @@ class FedAvg:
         objectives = {fingerprint(client.objective) for client in clients}
         if len(objectives) != 1:
             raise SettingError(f"all clients must have the same objective, but got {len(objectives)} different ones")
-        shares = [client.data for client in clients]
+        shares = usable([client.data for client in clients])
         learner = learner_of(clients[0].objective, shares, self.epochs)
         state = _State(self, learner, [dict(config) for config in configs])
         kept = _Kept(folder, fingerprint([self, clients[0].objective, list(configs), shares]) if folder else "")
@@ -178,8 +178,13 @@ class _State:
             group.weights[name] = value if plain else group.weights[name] + rate.reshape(wide) * step
 
     def _knob(self, group: Group, name: str) -> Any:
-        values = [float(self._all[place].get(name, getattr(self._plan, name))) for place in group.places]
+        found = [self._all[place].get(name, getattr(self._plan, name)) for place in group.places]
+        values = [_server_knob(name, value) for value in found]
         return np.array(values, dtype=next(iter(group.weights.values())).dtype)
+
+
+def _server_knob(name: str, value: Any) -> float:
+    return number(name, value, 0, 1e6, "(]") if name == "server_lr" else number(name, value, 0, 1, "[)")
 
 
 def _block(learner: Learner, groups: Sequence[Group], shares: Sequence[Any], total: int, seed: int) -> list[Weights]:
@@ -225,16 +230,16 @@ class _Kept:
         """Puts the kept models into the state; the number of rounds that are done."""
         if self._path is None or not self._path.exists():
             return 0
-        with np.load(self._path) as file:
-            if str(file["key"]) != self._key:
-                raise SettingError(
-                    f"{self._path} belongs to another training: other clients, configs or settings; "
-                    "remove it or choose another folder"
-                )
-            for number_, group in enumerate(state.groups):
-                group.weights = _read(file, f"{number_} weights ")
-                group.velocity = _read(file, f"{number_} velocity ")
-            return int(file["rounds"])
+        kept = unarchive(self._path)
+        if str(kept.get("key")) != self._key:
+            raise SettingError(
+                f"{self._path} belongs to another training: other clients, configs or settings; "
+                "remove it or choose another folder"
+            )
+        for number_, group in enumerate(state.groups):
+            group.weights = _read(kept, f"{number_} weights ")
+            group.velocity = _read(kept, f"{number_} velocity ")
+        return int(kept["rounds"])
 
     def write(self, state: _State, rounds: int) -> None:
         """Keeps the models, in one step."""

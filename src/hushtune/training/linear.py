@@ -14,6 +14,8 @@ from hushtune.objectives.sklearn import SklearnObjective
 from hushtune.space import Config, FloatArray
 from hushtune.training.learner import Weights
 
+_DIVERGED = ("overflow", "non-finite", "infinity", "NaN")  # in scikit-learn's messages; clients' rows are finite
+_NO_STEP = 1e-300
 _FITTED = ("coef_", "intercept_", "coefs_", "intercepts_")
 
 
@@ -25,18 +27,19 @@ class SklearnLearner:
 
     Args:
         objective: its estimator and metric.
-        example: one row of features, which tells their number.
+        width: number of features.
         labels: all labels there are; a client need not hold every one of them.
         epochs: local passes in each round.
     """
 
-    def __init__(self, objective: SklearnObjective, example: NDArray[Any], labels: NDArray[Any], epochs: int) -> None:
+    def __init__(self, objective: SklearnObjective, width: int, labels: NDArray[Any], epochs: int) -> None:
         estimator = objective.estimator
         if not hasattr(estimator, "partial_fit"):
             raise SettingError(
                 f"federated training needs an estimator with partial_fit, but got {type(estimator).__name__}"
             )
-        self._objective, self._example, self._labels, self._epochs = objective, example, labels, epochs
+        self._objective, self._labels, self._epochs = objective, labels, epochs
+        self._nothing = np.zeros((1, width))  # a row that allocates an estimator's arrays
 
     def groups(self, configs: Sequence[Config]) -> list[list[int]]:
         """Configs whose coefficients have the same shapes."""
@@ -61,7 +64,9 @@ class SklearnLearner:
                     for _ in range(self._epochs):
                         self._fit(model, np.asarray(rows.X), np.asarray(rows.y))
                 found.append({name: value.copy() for name, value in _parts(model)})
-            except (ValueError, FloatingPointError):  # scikit-learn's word for a model that diverged
+            except ValueError as error:
+                if not any(word in str(error) for word in _DIVERGED):
+                    raise SettingError(f"{type(model).__name__} cannot be trained so: {_line(error)}") from None
                 found.append({name: np.full(value.shape[1:], np.nan) for name, value in start.items()})
         return {name: np.stack([one[name] for one in found]) for name in start}
 
@@ -83,20 +88,28 @@ class SklearnLearner:
     def _new(self, config: Config, seed: int) -> Any:
         """An estimator with coefficients in place, as they are before training."""
         model = self._objective.made(config, seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self._fit(model, self._example, self._labels[:1])
-        names = [name for name, _ in _parts(model)]
-        if not names or getattr(model, "average", False):
+        rate = model.get_params().get("learning_rate_init")
+        if rate is not None:  # a network: it gets its first weights in a step that moves nothing
+            model.set_params(learning_rate_init=_NO_STEP)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self._fit(model, self._nothing, self._labels[:1])
+        except (ValueError, TypeError) as error:
+            raise SettingError(f"{type(model).__name__} cannot be trained so: {_line(error)}") from None
+        if not _parts(model) or getattr(model, "average", False):
             raise SettingError(
                 "federated training averages `coef_` or `coefs_`, which must be what the estimator learns by "
                 f"(average=False), but got {type(model).__name__}"
             )
-        for name, value in _parts(model):
-            if name.startswith(("coef_", "intercept_")):
-                value[...] = 0
-        if hasattr(model, "t_"):
-            model.t_ = 1.0
+        if rate is not None:
+            model.set_params(learning_rate_init=rate)
+            del model._optimizer  # made anew by the first real step
+            model.t_ = 0
+            return model
+        for _, value in _parts(model):
+            value[...] = 0
+        model.t_ = 1.0
         return model
 
     def _fit(self, model: Any, x: NDArray[Any], y: NDArray[Any]) -> None:
@@ -111,6 +124,10 @@ class SklearnLearner:
         for name, value in _parts(model):
             value[...] = weights[name][row]
         return model
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 def _parts(model: Any) -> list[tuple[str, NDArray[Any]]]:

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from hushtune.checks import integer, number
+from hushtune.errors import SettingError
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), math.nan, math.inf, True, "1", None, 1j])
+def test_a_number_is_finite_and_real(value: Any) -> None:
+    with pytest.raises(SettingError, match="must hold, but got x="):
+        number("x", value, 0, math.inf)
+
+
+@pytest.mark.parametrize("value", [2.0, True, "1", None, -1, 10])
+def test_an_integer_is_one(value: Any) -> None:
+    with pytest.raises(SettingError, match="for an integer, but got x="):
+        integer("x", value, 0, 9)
+
+
+def test_ends() -> None:
+    assert number("x", 1, 0, 1) == 1.0
+    for value, ends in ((0, "(]"), (1, "[)")):
+        with pytest.raises(SettingError):
+            number("x", value, 0, 1, ends)
