@@ -87,16 +87,17 @@ class SklearnLearner:
 
     def _new(self, config: Config, seed: int) -> Any:
         """An estimator with coefficients in place, as they are before training."""
-        model = self._objective.made(config, seed)
-        rate = model.get_params().get("learning_rate_init")
-        if rate is not None:  # a network: it gets its first weights in a step that moves nothing
-            model.set_params(learning_rate_init=_NO_STEP)
         try:
+            model = self._objective.made(config, seed)
+            rate = model.get_params().get("learning_rate_init")
+            if rate is not None:  # a network: it gets its first weights in a step that moves nothing
+                model.set_params(learning_rate_init=_NO_STEP)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 self._fit(model, self._nothing, self._labels[:1])
         except (ValueError, TypeError) as error:
-            raise SettingError(f"{type(model).__name__} cannot be trained so: {_line(error)}") from None
+            kind = type(self._objective.estimator).__name__
+            raise SettingError(f"{kind} cannot be trained so: {_line(error)}") from None
         if not _parts(model) or getattr(model, "average", False):
             raise SettingError(
                 "federated training averages `coef_` or `coefs_`, which must be what the estimator learns by "
