@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from hushtune.space import Candidates, Choice, FloatArray
 
@@ -65,7 +66,15 @@ def smooth(counts: NDArray[Any], total: float | None, noise_variance: float, can
     y -= centre
     unit = max(float(np.mean(y * y)), 1e-12)
     y, noise = y / np.sqrt(unit), noise_variance / unit
-    values, vectors = _spectra(candidates)
+    with threadpool_limits(1):  # many small products: threads would wait for each other
+        mean, deviation, structured = _averaged(y, noise, *_spectra(candidates))
+    return Smoothed(mean * np.sqrt(unit) + centre, deviation * np.sqrt(unit), structured)
+
+
+def _averaged(
+    y: FloatArray, noise: float, values: FloatArray, vectors: FloatArray
+) -> tuple[FloatArray, FloatArray, float]:
+    """Posterior mean and deviation over all models, and the weight of those with structure."""
     seen = y @ vectors  # in each model's own coordinates the counts are independent
     signal = _signals(values)
     variance = signal + noise + 1e-9
@@ -79,7 +88,7 @@ def smooth(counts: NDArray[Any], total: float | None, noise_variance: float, can
     within = np.matmul(vectors**2, left[:, :, None]).sum((0, 2))
     between = np.tensordot(weights, (means - mean) ** 2, 2)
     flat = weights.reshape(len(values), len(_STRENGTHS), len(_SHARES))[:, :, 0].sum()
-    return Smoothed(mean * np.sqrt(unit) + centre, np.sqrt((within + between) * unit), float(1 - flat))
+    return mean, np.sqrt(within + between), float(1 - flat)
 
 
 def _signals(values: FloatArray) -> FloatArray:
