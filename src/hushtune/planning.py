@@ -155,9 +155,10 @@ def plan(
     size, seal = len(candidates), seal or Masked()
     agreement = agreement or Agreement(max(1, size // 20))
     agreement.check(size)
-    method = _planned(method, voters)
-    voters, k = method.voters, method.votes(size)
-    KHot(k, size)  # refuses more votes than candidates
+    method = _planned(method, voters).settled(candidates, clients, privacy)
+    (ballot,) = method.bounds(candidates)  # refuses more votes than candidates
+    assert isinstance(ballot, KHot)
+    voters, k = method.voters, ballot.k
     if voters > 1 and privacy.unit == "client":
         raise SettingError(f"voters={voters} needs privacy with unit='record'")
     seal.check(clients)

@@ -67,6 +67,10 @@ class Method(Protocol):
         """How many parts of a client's rows answer for themselves; 1: the client answers as a whole."""
         ...
 
+    def settled(self, candidates: Candidates, clients: int, privacy: Privacy | None) -> Method:
+        """The method with everything filled in that follows from public facts; the others are asked of this one."""
+        ...
+
     def bounds(self, candidates: Candidates) -> tuple[Bound, ...]:
         """The bounds of all sums the method will open, in order, so that noise is calibrated beforehand."""
         ...
@@ -75,7 +79,7 @@ class Method(Protocol):
         """Straight-line code, the way the paper states it."""
         ...
 
-    def variants(self, candidates: Candidates) -> Mapping[str, Method]:
+    def variants(self) -> Mapping[str, Method]:
         """Methods that open the same sums and decide otherwise, by name; for comparisons, at no cost."""
         ...
 

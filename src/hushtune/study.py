@@ -72,10 +72,10 @@ def read(path: str | Path) -> Study:
     candidates = _in("candidates", lambda: _candidates(raw, space))
     privacy = _in("privacy", lambda: Privacy(**raw["privacy"])) if "privacy" in raw else None
     method = _in("method", lambda: _method(raw))
-    _in("method", lambda: method.bounds(candidates))
     seal = _in("seal", lambda: seal_from_json(raw["seal"])) if "seal" in raw else None
     search = _in("search", lambda: Search(**raw.get("search", {})))
     clients, reference = _clients(raw, path.parent)
+    _in("method", lambda: method.settled(candidates, len(clients), privacy).bounds(candidates))
     simulation = None
     if "simulation" in raw:
         simulation = _in("simulation", lambda: Simulation(raw["simulation"].get("seed", 0), reference))

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.bounds import Bound
 from hushtune.checks import kind
 from hushtune.client import Client
 from hushtune.errors import SettingError
@@ -58,7 +57,7 @@ def tune(
     Args:
         clients: the parties, in public order.
         candidates: the public list to choose from: `space.grid(...)`, `space.sample(...)`, `space.candidates(...)`.
-        method: who is asked what, and how the server decides, e.g. `Vote(k=5)`.
+        method: who is asked what, and how the server decides, e.g. `Vote()`.
         privacy: the guarantee for everything opened. None: exact values are opened, and the statement says so.
         seal: how single contributions stay hidden. Default: `Masked()`.
         roster: the pinned roster that all clients were given. Default: made of the clients' identities, if any.
@@ -85,7 +84,8 @@ def tune(
         ("roster", roster, Roster),
     ):
         kind(name, value, wanted)
-    bounds = _announced(candidates, method, privacy)
+    method = _settled(candidates, method, len(clients), privacy)
+    bounds = method.bounds(candidates)
     seal, search, progress = seal or Masked(), search or Search(), Progress(quiet)
     place = Path(folder) if folder is not None else None
     seed = simulation.seed if simulation is not None else None
@@ -124,20 +124,20 @@ def method_to_json(method: Method) -> dict[str, Any]:
     return {"name": method.name, **asdict(method)}  # type: ignore[call-overload]
 
 
-def _announced(candidates: Any, method: Any, privacy: Privacy | None) -> tuple[Bound, ...]:
+def _settled(candidates: Any, method: Any, clients: int, privacy: Privacy | None) -> Method:
     if not isinstance(candidates, Candidates):
         raise SettingError(
             "candidates must be a finite public list: space.grid(...), space.sample(...) or "
             f"space.candidates(...), but got {type(candidates).__name__}"
         )
     if not hasattr(method, "bounds") or isinstance(method, type):
-        raise SettingError(f"method must be a method such as Vote(k=5), but got {method!r}")
+        raise SettingError(f"method must be a method such as Vote(), but got {method!r}")
     if method.voters > 1 and privacy is not None and privacy.unit == "client":
         raise SettingError(
             f"voters={method.voters} needs privacy with unit='record': for unit='client' each client has one voter"
         )
-    bounds: tuple[Bound, ...] = method.bounds(candidates)
-    return bounds
+    settled: Method = method.settled(candidates, clients, privacy)
+    return settled
 
 
 def _settings(
@@ -194,7 +194,7 @@ def _figures(
     scores = np.where(np.isfinite(scores), scores, np.nanmin(scores[np.isfinite(scores)]))  # failed: as bad as any
     parties = list(federation.parties.values())
     shortcut = Shortcut(parties, parts, candidates, search.seed, run.share_variance * len(parties), simulation.seed)
-    arms = method.variants(candidates)
+    arms = method.variants()
     means = {}
     with progress.phase("noise draws", len(arms) * simulation.draws) as advance:
         for name, arm in arms.items():

@@ -92,7 +92,7 @@ def test_both_decodings_read_the_same_opened_counts() -> None:
     candidates = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=21)
     votes = [0, 0, 9, 0, 0, 0, 0, 0, 0, 3, 6, 7, 6, 4, 0, 0, 0, 0, 0, 0, 0]
     opened = [Opened("top-votes", {"votes": votes}, 4.0, 30)]
-    arms = ht.Vote(1).variants(candidates)
+    arms = ht.Vote(1).variants()
     chosen = {name: arm.run(Replay(candidates, opened)) for name, arm in arms.items()}
     assert chosen == {"argmax": candidates[2], "smooth": candidates[11]}
 
@@ -123,19 +123,56 @@ def test_more_votes_than_candidates_are_refused_before_anything_runs(
     assert not home.exists()
 
 
+GRID = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=100)
+
+
 def test_the_paper_is_one_argument_away() -> None:
-    grid = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=100)
-    published = ht.Vote(decode="argmax")
-    assert published.query(grid, 0) == TopVotes(5, grid, 0)
-    assert ht.Vote().query(grid, 0) == TopVotes(15, grid, 0)
+    for clients, privacy in ((10, ht.Privacy(0.1)), (1_000, ht.Privacy(3.0)), (5, None)):
+        published = ht.Vote(decode="argmax").settled(GRID, clients, privacy)
+        assert published == ht.Vote(5, decode="argmax")
+        assert published.query(GRID, 0) == TopVotes(5, GRID, 0)
 
 
-@pytest.mark.parametrize(("candidates", "k"), [(1, 1), (2, 1), (3, 1), (8, 4), (10, 5), (33, 5), (66, 10), (1000, 150)])
-def test_the_default_k_depends_on_the_number_of_candidates_alone(candidates: int, k: int) -> None:
-    assert ht.Vote().votes(candidates) == k
+@pytest.mark.parametrize(
+    ("candidates", "clients", "epsilon", "k"),
+    [
+        (100, 100, 0.5, 15),  # noise 22: 4.5 voters per standard deviation
+        (100, 100, 1.0, 5),  # noise 11.8
+        (100, 250, 0.25, 5),
+        (100, 250, 0.1, 15),
+        (1_000, 10, 1.0, 150),
+        (20, 10, 1.0, 5),
+        (8, 10, 1.0, 4),  # never more than half
+        (3, 10, 1.0, 1),
+        (1, 10, 1.0, 1),
+        (100, 3, None, 5),
+    ],
+)
+def test_the_default_k_follows_from_public_numbers(
+    candidates: int, clients: int, epsilon: float | None, k: int
+) -> None:
+    grid = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=candidates)
+    privacy = ht.Privacy(epsilon) if epsilon is not None else None
+    assert ht.Vote().settled(grid, clients, privacy).k == k
+    assert ht.Vote(7).settled(grid, clients, privacy).k == 7
+
+
+def test_voters_count_as_clients_do() -> None:
+    privacy = ht.Privacy(1.0, unit="record")
+    assert ht.Vote().settled(GRID, 10, privacy).k == 15
+    assert ht.Vote(voters=10).settled(GRID, 10, privacy).k == 5
+
+
+def test_an_unsettled_vote_asks_nothing() -> None:
+    with pytest.raises(ht.SettingError, match="not settled"):
+        ht.Vote().bounds(GRID)
+
+
+def test_a_result_names_the_k_in_use(make_clients: Callable[..., list[ht.Client]], candidates: ht.Candidates) -> None:
+    result = ht.tune(make_clients(12), candidates, method=ht.Vote(), privacy=ht.Privacy(1.0), quiet=True, jobs=1)
+    assert result.method["k"] == 5
 
 
 def test_variants_read_the_same_sum() -> None:
-    grid = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=100)
-    for method in (ht.Vote(), ht.Vote(ballot="soft"), ht.Vote(7, ballot="approval"), ht.Vote(decode="argmax")):
-        assert {arm.query(grid, 0) for arm in method.variants(grid).values()} == {method.query(grid, 0)}
+    for method in (ht.Vote(15), ht.Vote(ballot="soft"), ht.Vote(7, ballot="approval"), ht.Vote(3, decode="argmax")):
+        assert {arm.query(GRID, 0) for arm in method.variants().values()} == {method.query(GRID, 0)}

@@ -131,9 +131,9 @@ class _Sums:
     def accuracies(self, method: Method, epsilon: float, runs: int, seed: int) -> tuple[float, list[float]]:
         """The noise's scale, and the accuracy of what each run chooses."""
         candidates, accuracy = self.measured.candidates, self.measured.accuracy
-        scale = 0.0
-        if math.isfinite(epsilon):
-            scale = calibrate(method.bounds(candidates), Privacy(epsilon, DELTA), Sums()).scale
+        privacy = Privacy(epsilon, DELTA) if math.isfinite(epsilon) else None
+        method = method.settled(candidates, len(self.measured.parties), privacy)
+        scale = calibrate(method.bounds(candidates), privacy, Sums()).scale if privacy is not None else 0.0
         shortcut = Shortcut(
             self.measured.parties,
             WHOLE,

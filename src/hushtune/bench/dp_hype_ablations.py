@@ -13,6 +13,7 @@ from hushtune.client import Party
 from hushtune.errors import BoundError
 from hushtune.privacy.accounting import Neighbours
 from hushtune.privacy.events import SkellamVector
+from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.noise import Noise
 from hushtune.privacy.skellam import IntArray
 from hushtune.randomness import Randomness
@@ -95,7 +96,11 @@ class RawLosses:
         """One sum."""
         return (_Query(None, candidates, 0).bound,)
 
-    def variants(self, candidates: Candidates) -> Mapping[str, Any]:
+    def settled(self, candidates: Candidates, clients: int, privacy: Privacy | None) -> RawLosses:
+        """Nothing is open."""
+        return self
+
+    def variants(self) -> Mapping[str, Any]:
         """No others."""
         return {}
 
@@ -115,7 +120,11 @@ class Subsets:
         """One sum."""
         return (_Query(1, candidates, 0).bound,)
 
-    def variants(self, candidates: Candidates) -> Mapping[str, Any]:
+    def settled(self, candidates: Candidates, clients: int, privacy: Privacy | None) -> Subsets:
+        """Nothing is open."""
+        return self
+
+    def variants(self) -> Mapping[str, Any]:
         """No others."""
         return {}
 

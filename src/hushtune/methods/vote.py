@@ -6,19 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-from hushtune.bounds import Bound
+from hushtune.bounds import Bound, KHot
 from hushtune.checks import integer, number
 from hushtune.errors import SettingError
 from hushtune.methods.ballots import Approvals, SoftVotes, TopVotes
 from hushtune.methods.decode import argmax, smooth
+from hushtune.privacy.accounting import gaussian_start
+from hushtune.privacy.guarantee import Privacy
+from hushtune.privacy.noise import Noise
 from hushtune.rows import MOST_VOTERS
-from hushtune.run import Openings
+from hushtune.run import Openings, plan_of
 from hushtune.space import Candidates, Config
 
 _BALLOTS = ("top", "approval", "soft")
 _DECODINGS = ("smooth", "argmax")
 _PUBLISHED_K = 5
-_SHARE = 0.15  # of the candidates that a voter votes for, when the sum is smoothed
+_CLEAR = 5.0  # voters per standard deviation of the noise from which few votes each are enough
+_SHARE = 0.15  # of the candidates that a voter votes for below that, if the sum is smoothed
 
 
 @dataclass(frozen=True)
@@ -29,8 +33,9 @@ class Vote:
     count wins.
 
     Args:
-        k: votes per voter, between 1 and the number of candidates. Default: 5 with decode="argmax", as published; else
-            15% of the candidates, and 5 at the least; never more than half of them.
+        k: votes per voter, between 1 and the number of candidates. Default: 5, as published; with decode="smooth", 15%
+            of the candidates if the noise is loud, that is if there are fewer than 5 voters per standard deviation of
+            the noise that k = 5 would need; never more than half of the candidates. All of this is public.
         voters: into how many parts each client splits its rows, with `Privacy(unit="record")`: every part scores the
             candidates and casts a ballot. For few large clients; 1: each client is one voter.
         ballot: "top", one vote for each of the k best; "approval", one for each candidate whose loss is within
@@ -58,30 +63,33 @@ class Vote:
             raise SettingError(f"a soft ballot has no k, but got k={self.k}")
         number("tolerance", self.tolerance, 0, 1e6)
 
-    def votes(self, candidates: int) -> int:
-        """The k in use with so many candidates."""
-        if self.k is not None:
-            return self.k
-        wanted = _PUBLISHED_K if self.decode == "argmax" else max(_PUBLISHED_K, round(_SHARE * candidates))
-        return max(1, min(wanted, candidates // 2))
+    def settled(self, candidates: Candidates, clients: int, privacy: Privacy | None) -> Vote:
+        """With its k, which follows from the numbers of candidates and voters and from the guarantee."""
+        if self.k is not None or self.ballot == "soft":
+            return self
+        most = max(1, len(candidates) // 2)
+        few = min(_PUBLISHED_K, most)
+        if self.decode == "argmax" or clients * self.voters >= _CLEAR * _noise(KHot(few, len(candidates)), privacy):
+            return replace(self, k=few)
+        return replace(self, k=min(most, max(few, round(_SHARE * len(candidates)))))
 
     def query(self, candidates: Candidates, seed: int) -> TopVotes | Approvals | SoftVotes:
         """What each voter is asked."""
         if self.ballot == "soft":
             return SoftVotes(candidates, seed)
-        k = self.votes(len(candidates))
+        if self.k is None:
+            raise SettingError("k is not settled; ask `settled` for the k in use, or give one")
         if self.ballot == "approval":
-            return Approvals(k, self.tolerance, candidates, seed)
-        return TopVotes(k, candidates, seed)
+            return Approvals(self.k, self.tolerance, candidates, seed)
+        return TopVotes(self.k, candidates, seed)
 
     def bounds(self, candidates: Candidates) -> tuple[Bound, ...]:
         """One sum of ballots."""
         return (self.query(candidates, 0).bound,)
 
-    def variants(self, candidates: Candidates) -> Mapping[str, Vote]:
+    def variants(self) -> Mapping[str, Vote]:
         """Both ways to decode the same sum."""
-        k = None if self.ballot == "soft" else self.votes(len(candidates))
-        return {"argmax": replace(self, k=k, decode="argmax"), "smooth": replace(self, k=k, decode="smooth")}
+        return {"argmax": replace(self, decode="argmax"), "smooth": replace(self, decode="smooth")}
 
     def total(self, candidates: Candidates, answered: int) -> float | None:
         """What the noise-free sum adds up to, if that is public: nearly 0 for centred scores."""
@@ -97,3 +105,10 @@ class Vote:
             return run.candidates[argmax(votes)]
         total = self.total(run.candidates, run.answered())
         return run.candidates[smooth(votes, total, run.noise_variance(), run.candidates).best]
+
+
+def _noise(bound: Bound, privacy: Privacy | None) -> float:
+    """About how much noise the guarantee needs on such a sum: what a Gaussian mechanism would."""
+    if privacy is None:
+        return 0.0
+    return gaussian_start(lambda s: plan_of((bound,), privacy, Noise(s)), privacy.epsilon, privacy.delta)
