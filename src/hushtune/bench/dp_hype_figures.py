@@ -51,7 +51,9 @@ def _accuracy(found: Sequence[Row]) -> str:
     parts = [
         svg.legend(70, 22, _LINES),
         svg.text(
-            70, 44, "dashed: OPT and the mean candidate; budget: what DP-HYPE spends more than ours for its accuracy"
+            70,
+            44,
+            "dashed: OPT and the mean candidate; budget: epsilon of DP-HYPE over ours, at the accuracy DP-HYPE has there",
         ),
     ]
     for number, federation in enumerate(federations):
@@ -77,10 +79,8 @@ def _accuracy(found: Sequence[Row]) -> str:
 def _times(found: Sequence[Row], name: str) -> str:
     """How many times the budget the published form needs for the accuracy it has at some epsilons."""
     own = [row for row in ratios(found) if row["name"] == name]
-    words = [
-        f"{'≥' if row['at least'] else ''}{row['budget ratio']:.2g}x at {row['epsilon published']:g}" for row in own
-    ]
-    return "budget: " + ", ".join(words) if words else ""
+    words = [f"{row['epsilon published']:g}: {'≥' if row['at least'] else ''}{row['budget ratio']:.2g}x" for row in own]
+    return "budget " + ", ".join(words[-4:]) if words else ""
 
 
 def _at(row: Row, last: float) -> float:
