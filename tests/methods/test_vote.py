@@ -136,7 +136,8 @@ def test_the_paper_is_one_argument_away() -> None:
 @pytest.mark.parametrize(
     ("candidates", "clients", "epsilon", "k"),
     [
-        (100, 100, 0.5, 15),  # noise 22: 4.5 voters per standard deviation
+        (100, 100, 0.25, 15),  # noise 42: 2.4 voters per standard deviation
+        (100, 100, 0.5, 10),  # noise 22: 4.5
         (100, 100, 1.0, 5),  # noise 11.8
         (100, 250, 0.25, 5),
         (100, 250, 0.1, 15),
@@ -159,7 +160,8 @@ def test_the_default_k_follows_from_public_numbers(
 
 def test_voters_count_as_clients_do() -> None:
     privacy = ht.Privacy(1.0, unit="record")
-    assert ht.Vote().settled(GRID, 10, privacy).k == 15
+    assert ht.Vote().settled(GRID, 10, privacy).k == 15  # noise 11.8
+    assert ht.Vote(voters=5).settled(GRID, 10, privacy).k == 10
     assert ht.Vote(voters=10).settled(GRID, 10, privacy).k == 5
 
 

@@ -53,7 +53,7 @@ def _accuracy(found: Sequence[Row]) -> str:
         svg.text(
             70,
             44,
-            "dashed: OPT and the mean candidate; budget: epsilon of DP-HYPE over ours, at the accuracy DP-HYPE has there",
+            "dashed: OPT and the mean candidate; budget: DP-HYPE's epsilon over ours, at its accuracy there",
         ),
     ]
     for number, federation in enumerate(federations):

@@ -21,8 +21,7 @@ from hushtune.space import Candidates, Config
 _BALLOTS = ("top", "approval", "soft")
 _DECODINGS = ("smooth", "argmax")
 _PUBLISHED_K = 5
-_CLEAR = 5.0  # voters per standard deviation of the noise from which few votes each are enough
-_SHARE = 0.15  # of the candidates that a voter votes for below that, if the sum is smoothed
+_SHARES = ((5.0, 0.0), (3.0, 0.1), (0.0, 0.15))  # voters per standard deviation of the noise -> share of candidates
 
 
 @dataclass(frozen=True)
@@ -33,9 +32,9 @@ class Vote:
     count wins.
 
     Args:
-        k: votes per voter, between 1 and the number of candidates. Default: 5, as published; with decode="smooth", 15%
-            of the candidates if the noise is loud, that is if there are fewer than 5 voters per standard deviation of
-            the noise that k = 5 would need; never more than half of the candidates. All of this is public.
+        k: votes per voter, between 1 and the number of candidates. Default: 5, as published; with decode="smooth", more
+            if the noise is loud: 10% of the candidates if there are fewer than 5 voters per standard deviation of the
+            noise that k = 5 would need, 15% below 3; never more than half of them. All of this is public.
         voters: into how many parts each client splits its rows, with `Privacy(unit="record")`: every part scores the
             candidates and casts a ballot. For few large clients; 1: each client is one voter.
         ballot: "top", one vote for each of the k best; "approval", one for each candidate whose loss is within
@@ -69,9 +68,11 @@ class Vote:
             return self
         most = max(1, len(candidates) // 2)
         few = min(_PUBLISHED_K, most)
-        if self.decode == "argmax" or clients * self.voters >= _CLEAR * _noise(KHot(few, len(candidates)), privacy):
+        if self.decode == "argmax":
             return replace(self, k=few)
-        return replace(self, k=min(most, max(few, round(_SHARE * len(candidates)))))
+        noise = _noise(KHot(few, len(candidates)), privacy)
+        share = next(share for least, share in _SHARES if clients * self.voters >= least * noise)
+        return replace(self, k=min(most, max(few, round(share * len(candidates)))))
 
     def query(self, candidates: Candidates, seed: int) -> TopVotes | Approvals | SoftVotes:
         """What each voter is asked."""
