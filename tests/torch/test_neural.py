@@ -184,5 +184,5 @@ def test_a_mapping_of_names_that_are_not_there() -> None:
 
 def test_the_benchmark_compares_equal_things() -> None:
     found = list(rows(70, Progress(quiet=True)))
-    assert [row["name"] for row in found] == ["adult", "tiny", "mlp", "cnn"]
+    assert [row["name"] for row in found] == ["adult", "tiny", "mlp", "cnn", "mnist"]
     assert all(row["equal"] and row["candidates"] == 100 and row["ratio"] > 0 for row in found)
