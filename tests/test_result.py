@@ -24,7 +24,7 @@ def test_result_json_has_the_stated_schema(result: ht.Result, tmp_path: Path) ->
     assert raw["hushtune"] == ht.__version__
     assert set(raw["privacy"]) == {"epsilon", "delta", "neighbours", "unit"}
     assert set(raw["spent"]) == {"epsilon", "delta"}
-    assert set(raw["clients"]) == {"asked", "answered", "dropped", "pinned"}
+    assert set(raw["clients"]) == {"asked", "answered", "dropped", "late", "pinned"}
     for field in ("config", "method", "seal", "disclosures", "seconds", "statement", "opened", "plan", "ledger"):
         assert raw[field]
     assert raw["simulation"] is None
@@ -108,7 +108,7 @@ def test_the_statement_names_everything(result: ht.Result) -> None:
         "replace-one",
         "Seal 'masked': a server that follows the protocol sees no single contribution but their sum",
         "together with up to 1 of the 12 clients",
-        "identities not pinned: the server is trusted not to impersonate clients, and not to lie about who dropped out",
+        "identities not pinned: the server is trusted not to impersonate or invent clients, and not to lie about",
         "ledger: NEW",
         "Not covered: the training that follows",
         "who took part",

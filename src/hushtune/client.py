@@ -34,7 +34,8 @@ class Client:
     """One party as the user describes it.
 
     Args:
-        data: the client's own data: `(X, y)`, `Rows(X, y, subjects)`, or anything with `len` and `take(indices)`.
+        data: the client's own data: `(X, y)`, `Rows(X, y, subjects)`, or anything with `len` and `take(indices)`; or a
+            function without arguments that loads it, called once, when the data is first needed.
         objective: how it scores configs on that data. May be left out if `trials` covers all candidates.
         name: its public name in the roster. Its ledger goes by this name, so keep it the same from run to run.
             Default: its place in the list.
@@ -53,10 +54,7 @@ class Client:
     identity: Identity | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.data, tuple):
-            if len(self.data) != 2:
-                raise SettingError(f"data as a tuple must be (X, y), but got {len(self.data)} items")
-            self.data = Rows(*self.data)
+        self.data = _in_rows(self.data)
         if self.objective is None and self.trials is None:
             raise SettingError("a client needs an objective, or an Optuna study as its trials, but got neither")
         if isinstance(self.objective, type) or not isinstance(self.objective, Objective | None):
@@ -68,6 +66,15 @@ class Client:
             raise SettingError("a client with an objective needs data, but got None")
         if self.trials is not None:
             from_study(self.trials)  # refuses a study with several objectives
+
+
+def _in_rows(data: Any) -> Any:
+    """A tuple (X, y) as Rows; anything else as it is."""
+    if not isinstance(data, tuple):
+        return data
+    if len(data) != 2:
+        raise SettingError(f"data as a tuple must be (X, y), but got {len(data)} items")
+    return Rows(*data)
 
 
 def own_copy(objective: Any) -> Any:
@@ -84,7 +91,8 @@ def own_copy(objective: Any) -> Any:
 class Party:
     """The inside of one client: nothing here leaves except through `privacy.release`.
 
-    A marked simulation has no ledger; a real run has one.
+    A marked simulation has no ledger; a real run has one. `id` is its name in the roster; `own` is the name that its
+    trials go by, where the roster's names change from run to run.
     """
 
     id: Id
@@ -96,6 +104,7 @@ class Party:
     failure: str | None = field(default=None, repr=False)
     sessions: dict[str, Any] = field(default_factory=dict, repr=False)  # by run: the client's end of its seal
     part: str = ""
+    own: str = ""
     _parts: dict[Parts, list[Party]] = field(default_factory=dict, repr=False)
 
     @property
@@ -109,7 +118,7 @@ class Party:
             return [self]
         if parts not in self._parts:
             try:
-                data, failure = parts.of(self.client.data), None
+                data, failure = parts.of(self.data), None
             except Exception as error:  # depends on the data, so it is nobody else's business
                 data, failure = [[] for _ in range(parts.voters)], f"rows cannot be split: {error}"
                 self.log(f"{failure} ({type(error).__name__})")
@@ -122,15 +131,30 @@ class Party:
                     self.randomness,
                     failure=failure,
                     part=f"{number} of {parts.voters}, {parts.neighbours}",
+                    own=self.own,
                 )
                 for number, rows in enumerate(data)
             ]
         return self._parts[parts]
 
+    @cached_property
+    def data(self) -> Any:
+        """The client's data, loaded when it is first asked for; what the client's own code raises passes through."""
+        given = self.client.data
+        return _in_rows(given()) if callable(given) and not hasattr(given, "__len__") else given
+
+    def loaded(self) -> bool:
+        """Whether there is data; if it cannot be loaded, the reason stays in the client's own log."""
+        try:
+            return self.data is not None
+        except Exception as error:
+            self.log(f"data cannot be loaded: {type(error).__name__}: {error}")
+            return False
+
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to score on."""
-        return hasattr(self.client.data, "__len__") and count_of(self.client.data) == 0
+        """Whether there is nothing to score on. Data that cannot be loaded is a failure, not empty."""
+        return self.loaded() and hasattr(self.data, "__len__") and count_of(self.data) == 0
 
     @cached_property
     def objective(self) -> Objective | None:
@@ -144,7 +168,8 @@ class Party:
 
         It also names the unit, so that whatever two units hold, neither sees the other's trials.
         """
-        return fingerprint([self.id, self.part, self._brought if self.client.data is None else self.client.data])
+        brought = self._brought if self.client.data is None else self.data
+        return fingerprint([self.own or self.id, self.part, brought])
 
     @cached_property
     def objective_key(self) -> str:
@@ -190,7 +215,7 @@ class Party:
         known = self._known(seed)
         if todo := self._unscored(configs, known):
             assert self.objective is not None
-            losses = checked_losses(self.objective, todo, self.client.data, seed)
+            losses = checked_losses(self.objective, todo, self.data, seed)
             self.keep(todo, seed, losses)
             known |= {config_key(config): loss for config, loss in zip(todo, losses, strict=True)}
         return np.array([known.get(config_key(config), np.nan) for config in configs])

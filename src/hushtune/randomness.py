@@ -32,14 +32,14 @@ class SystemRandomness:
 class SimulatedRandomness:
     """Repeatable bytes for a marked simulation (SHAKE-256 of seed, label and a counter). Never for real privacy."""
 
-    def __init__(self, seed: int, label: str) -> None:
+    def __init__(self, seed: int, label: str, drawn: int = 0) -> None:
         self._key = f"hushtune simulation {seed} {label} ".encode()
-        self._drawn = 0
+        self.drawn = drawn  # how often it was asked before: where a stream goes on in another process
 
     def bytes(self, size: int) -> bytes:
         """The next `size` bytes of this label's stream."""
-        self._drawn += 1
-        return hashlib.shake_256(self._key + str(self._drawn).encode()).digest(size)
+        self.drawn += 1
+        return hashlib.shake_256(self._key + str(self.drawn).encode()).digest(size)
 
 
 def words(randomness: Randomness, *shape: int) -> NDArray[np.uint64]:

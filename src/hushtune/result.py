@@ -62,7 +62,8 @@ class Result:
     disclosures: list[Disclosure]
     asked: int
     pinned: bool
-    dropped: dict[Id, str]
+    dropped: dict[Id, str]  # not in the sum, and why
+    late: dict[Id, str]  # in the sum, but out of reach before it was opened, and why
     opened: list[Opened]
     candidates: Candidates
     seconds: dict[str, float]
@@ -106,6 +107,7 @@ class Result:
                 "pinned": self.pinned,
                 "answered": self.answered,
                 "dropped": [{"client": id_, "reason": why} for id_, why in self.dropped.items()],
+                "late": [{"client": id_, "reason": why} for id_, why in self.late.items()],
             },
             "opened": [asdict(opened) for opened in self.opened],
             "candidates": json.loads(self.candidates.to_json()),
@@ -162,6 +164,7 @@ class Result:
             asked=raw["clients"]["asked"],
             pinned=raw["clients"]["pinned"],
             dropped={entry["client"]: entry["reason"] for entry in raw["clients"]["dropped"]},
+            late={entry["client"]: entry["reason"] for entry in raw["clients"].get("late", [])},
             opened=[Opened(**opened) for opened in raw["opened"]],
             candidates=Candidates.from_json(json.dumps(raw["candidates"])),
             seconds=raw["seconds"],

@@ -26,7 +26,7 @@ from hushtune.progress import Progress
 from hushtune.query import Query, in_blocks
 from hushtune.result import LedgerNote, Opened, Result
 from hushtune.roster import Id
-from hushtune.runfolder import RunFolder
+from hushtune.runfolder import Kept, RunFolder
 from hushtune.seals.base import Seal, Session, sum_bits
 from hushtune.space import Candidates, Config
 
@@ -138,6 +138,7 @@ class Run:
         self.opened: list[Opened] = []
         self.disclosures: list[Disclosure] = []
         self.dropped: dict[Id, str] = {}
+        self.late: dict[Id, str] = {}
         self._federation = federation
         self._seal = seal
         self._privacy = privacy
@@ -179,11 +180,12 @@ class Run:
         if step >= len(self._bounds) or query.bound != self._bounds[step]:
             raise HushtuneError(f"a method asked for a sum (step {step}) that its `bounds` did not announce")
         kept = self._folder.opening(step)
-        opened, dropped = kept if kept is not None else self._open(query, step)
+        opened, dropped, late = kept if kept is not None else self._open(query, step)
         if kept is None:
-            self._folder.keep(opened, dropped)
+            self._folder.keep(opened, dropped, late)
         self.opened.append(opened)
         self.dropped.update(dropped)
+        self.late.update(late)
         self.disclosures += of_sum(query, opened, self._seal, self._honest, self.noise, self._privacy)
         return {name: np.array(values, dtype=np.int64) for name, values in opened.blocks.items()}
 
@@ -191,7 +193,7 @@ class Run:
         label = f"secure sum: {name}" if self._seal.name == "masked" else name
         return self._federation.exchange(label, out, self._progress)
 
-    def _open(self, query: Query, step: int) -> tuple[Opened, dict[Id, str]]:
+    def _open(self, query: Query, step: int) -> Kept:
         roster = self._federation.roster
         request = Request(
             self.id, step, roster.digest(), query, self._seal, self.noise, self._privacy, self._voters, self.plan
@@ -202,7 +204,7 @@ class Run:
         last = step == len(self._bounds) - 1
         if self._session is None:
             self._session = self._seal.session(self.id, roster, request.terms(), self._folder.first_round())
-        total, dropped = self._session.sum(message, query.bound.length, bits, self._exchange, last)
+        total, dropped, late = self._session.sum(message, query.bound.length, bits, self._exchange, last)
         answered, needed = len(roster) - len(dropped), self._seal.needed(len(roster))
         if answered < needed:
             raise AbortedError(
@@ -212,7 +214,7 @@ class Run:
         if self._ledger is not None:
             self._ledger.mark_opened(self.id)
         blocks = {name: part.tolist() for name, part in in_blocks(query, total).items()}
-        return Opened(query.name, blocks, float(self.share_variance * answered), answered), dropped
+        return Opened(query.name, blocks, float(self.share_variance * answered), answered), dropped, late
 
     def noise_variance(self) -> float:
         """Variance of the noise in each entry of the last opened sum."""
@@ -241,6 +243,7 @@ class Run:
             asked=len(self._federation.roster),
             pinned=self._federation.roster.pinned,
             dropped=self.dropped,
+            late=self.late,
             opened=self.opened,
             candidates=self.candidates,
             seconds=seconds,

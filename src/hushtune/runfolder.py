@@ -14,6 +14,9 @@ from hushtune.files import replace
 from hushtune.result import Opened
 from hushtune.roster import Id
 
+Kept = tuple[Opened, dict[Id, str], dict[Id, str]]
+"""What one step opened, who was not in it, and who was, but could not be reached afterwards; each with the reason."""
+
 
 class RunFolder:
     """run.json in a run's folder: the run's id, its settings and what it has opened. Without a folder: nothing.
@@ -54,7 +57,7 @@ class RunFolder:
             state: dict[str, Any] = json.loads(self._path.read_text(encoding="utf-8"))
             same = state["settings"] == settings
             for kept in state["opened"]:
-                Opened(**kept["opened"])
+                Opened(**kept["opened"]), dict(kept["dropped"]), dict(kept["late"])
             str(state["run"]), int(state["sessions"])
         except (ValueError, KeyError, TypeError):
             raise SettingError(f"{self._path} must be written by hushtune, but it is damaged; remove it") from None
@@ -69,12 +72,12 @@ class RunFolder:
         """The run's id."""
         return str(self._state["run"])
 
-    def opening(self, step: int) -> tuple[Opened, dict[Id, str]] | None:
+    def opening(self, step: int) -> Kept | None:
         """What was opened in this step before the interruption."""
         if step >= len(self._state["opened"]):
             return None
         kept = self._state["opened"][step]
-        return Opened(**kept["opened"]), dict(kept["dropped"])
+        return Opened(**kept["opened"]), dict(kept["dropped"]), dict(kept["late"])
 
     def first_round(self) -> int:
         """A number that no session of this run has come near yet: each gets a million rounds of its own."""
@@ -82,9 +85,9 @@ class RunFolder:
         self._write()
         return (int(self._state["sessions"]) - 1) * 1_000_000
 
-    def keep(self, opened: Opened, dropped: dict[Id, str]) -> None:
+    def keep(self, opened: Opened, dropped: dict[Id, str], late: dict[Id, str]) -> None:
         """Writes down what was opened."""
-        self._state["opened"].append({"opened": asdict(opened), "dropped": dropped})
+        self._state["opened"].append({"opened": asdict(opened), "dropped": dropped, "late": late})
         self._write()
 
     def _write(self) -> None:

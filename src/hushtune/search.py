@@ -80,7 +80,7 @@ class Search:
     def _score(
         self, tasks: list[tuple[Party, list[Config]]], jobs: int
     ) -> Iterator[tuple[Party, list[Config], FloatArray | str]]:
-        work = [(party.objective, todo, party.client.data, self.seed) for party, todo in tasks]
+        work = [(party.objective, todo, party.data, self.seed) for party, todo in tasks]
         inline = jobs == 1 or len(work) < 2
         for at, outcome in (_numbered(at, *task) for at, task in enumerate(work)) if inline else _pool(work, jobs):
             yield *tasks[at], outcome

@@ -50,6 +50,8 @@ def _heading(result: Result) -> list[str]:
     )
     for client, reason in result.dropped.items():
         lines.append(f"  not counted: {client} ({reason})")
+    for client, reason in result.late.items():
+        lines.append(f"  counted, but out of reach before the sum was opened: {client} ({reason})")
     return lines
 
 
@@ -103,8 +105,8 @@ def _masked(result: Result) -> list[str]:
         )
     if not result.pinned:
         lines.append(
-            "INSECURE CHOICE, identities not pinned: the server is trusted not to impersonate clients, and not to lie "
-            "about who dropped out."
+            "INSECURE CHOICE, identities not pinned: the server is trusted not to impersonate or invent clients, and "
+            "not to lie about who dropped out."
         )
     return lines
 

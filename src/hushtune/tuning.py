@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from hashlib import sha256
@@ -17,6 +17,7 @@ import numpy as np
 from hushtune.checks import kind
 from hushtune.client import Client
 from hushtune.errors import SettingError
+from hushtune.federation.base import Federation
 from hushtune.federation.local import LocalFederation
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
@@ -34,6 +35,8 @@ from hushtune.simulation import Shortcut, Simulation
 from hushtune.space import Candidates
 
 log = logging.getLogger("hushtune")
+
+Figures = Callable[[Method, Run, int], dict[str, Any] | None]
 
 
 def tune(
@@ -75,25 +78,54 @@ def tune(
         BudgetError: a ledger's limit would be exceeded; nothing was spent.
         AbortedError: too few clients answered; nothing was opened, but the budget stays reserved.
     """
+    kind("roster", roster, Roster)
+    kind("simulation", simulation, Simulation)
+    seed = simulation.seed if simulation is not None else None
+    federation = LocalFederation(clients, Path(home) if home is not None else None, roster, seed, jobs)
+    search = search or Search()
+
+    def figures(settled: Method, run: Run, chosen: int) -> dict[str, Any] | None:
+        assert simulation is not None
+        parts = parts_of(settled.voters, privacy)
+        return _figures(simulation, settled, parts, run, chosen, search, federation, Progress(quiet))
+
+    return conduct(federation, candidates, method, privacy, seal, search, ledger, folder, quiet, seed, figures=figures)
+
+
+def conduct(
+    federation: Federation,
+    candidates: Candidates,
+    method: Method,
+    privacy: Privacy | None,
+    seal: Seal | None,
+    search: Search | None,
+    ledger: Ledger | None,
+    folder: str | Path | None,
+    quiet: bool,
+    seed: int | None,
+    figures: Figures | None = None,
+) -> Result:
+    """One run over whatever federation. The arguments are those of `tune`, but for two.
+
+    Args:
+        seed: of a marked simulation; None: a real run.
+        figures: gives a simulation's reference figures, from the settled method, the run and the chosen candidate.
+    """
     for name, value, wanted in (
         ("privacy", privacy, Privacy),
         ("seal", seal, Seal),
         ("search", search, Search),
-        ("simulation", simulation, Simulation),
         ("ledger", ledger, Ledger),
-        ("roster", roster, Roster),
     ):
         kind(name, value, wanted)
-    method = _settled(candidates, method, len(clients), privacy)
+    method = _settled(candidates, method, len(federation.roster), privacy)
     bounds = method.bounds(candidates)
     seal, search, progress = seal or Masked(), search or Search(), Progress(quiet)
     place = Path(folder) if folder is not None else None
-    seed = simulation.seed if simulation is not None else None
-    federation = LocalFederation(clients, Path(home) if home is not None else None, roster, seed, jobs)
     seal.check(len(federation.roster))
     parts = parts_of(method.voters, privacy)
     federation.check(candidates.space, parts)
-    if simulation is not None:
+    if seed is not None:
         ledger = None
     elif ledger is None:
         ledger = federation.coordinator_ledger()
@@ -109,10 +141,10 @@ def tune(
     with _clock("ask and choose") as asking:
         config = method.run(run)
     result = run.result(config, method_to_json(method), calibrating | scoring | asking)
-    if simulation is not None:
+    if seed is not None:
         with _clock("reference figures") as referring:
-            figures = _figures(simulation, method, parts, run, result.index, search, federation, progress)
-        result.simulation = {"seed": simulation.seed, "figures": figures}
+            found = figures(method, run, result.index) if figures is not None else None
+        result.simulation = {"seed": seed, "figures": found}
         result.seconds |= referring
     if place is not None:
         result.save(place)
@@ -147,7 +179,7 @@ def _settings(
     seal: Seal,
     search: Search,
     seed: int | None,
-    federation: LocalFederation,
+    federation: Federation,
 ) -> str:
     """One text for everything that must be the same when a run is taken up again."""
     parts = [
@@ -157,7 +189,7 @@ def _settings(
         seal.to_json(),
         asdict(search),
         seed,
-        federation.roster.digest(),
+        federation.key(),
     ]
     return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

@@ -130,8 +130,10 @@ def _clients(result: Result) -> Iterator[Check]:
     counted = [opened.answered + len(result.dropped) for opened in result.opened]
     yield Check(
         "answers and dropouts add up to the clients asked",
-        all(opened.answered <= result.asked for opened in result.opened) and max(counted, default=0) >= result.asked,
-        f"{result.asked} asked, {result.answered} answered, {len(result.dropped)} dropped",
+        all(opened.answered <= result.asked for opened in result.opened)
+        and max(counted, default=0) >= result.asked
+        and (len(result.opened) > 1 or not set(result.dropped) & set(result.late)),
+        f"{result.asked} asked, {result.answered} answered, {len(result.dropped)} dropped, {len(result.late)} late",
     )
 
 

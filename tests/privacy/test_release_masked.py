@@ -43,7 +43,7 @@ def masked_run(tmp_path: Path, tamper: Any = None) -> tuple[Any, dict[str, Party
 
 
 def test_a_masked_run_is_charged_once_and_its_messages_are_answered_once(tmp_path: Path) -> None:
-    (total, missing), parties, view = masked_run(tmp_path)
+    (total, missing, _), parties, view = masked_run(tmp_path)
     assert not missing
     assert np.abs(total - [3, 3, 0, 0, 0]).max() < 60
     for inside in parties.values():
@@ -143,7 +143,7 @@ def test_the_next_step_is_taken_up_by_a_server_that_was_interrupted(tmp_path: Pa
     assert isinstance(masked_opening(parties, 0, masked_request(**both)), tuple)
     restarted = {name: party(tmp_path, name=name) for name in THREE.ids}
     assert "answered already" in masked_opening(restarted, 0, masked_request(step=1, **both))
-    total, missing = masked_opening(restarted, 1_000_000, masked_request(step=1, **both))
+    total, missing, _ = masked_opening(restarted, 1_000_000, masked_request(step=1, **both))
     assert not missing
     assert np.abs(total - [3, 3, 0, 0, 0]).max() < 60
 

@@ -51,6 +51,7 @@ class Federation:
         self.view: list[tuple[int, str, int, bytes]] = []  # all that the server ever gets
         self.sums = 0
         self.inputs: list[np.ndarray] = []
+        self.late: dict[str, str] = {}
 
     def make(self, number: int) -> MaskedClient:
         randomness = SimulatedRandomness(self.seed, f"client {number}")
@@ -80,7 +81,7 @@ class Federation:
         self.inputs.append(random_ones if vectors is None else vectors)
         request = f"request {self.sums}".encode()
         try:
-            total, missing = self.server.sum(request, self.length, 32, self.exchange, last)
+            total, missing, self.late = self.server.sum(request, self.length, 32, self.exchange, last)
         finally:
             self.sums += 1
         there = [n for n, name in enumerate(self.roster.ids) if name not in missing]

@@ -30,7 +30,9 @@ def test_the_sum_of_what_arrived() -> None:
         "no": pack({"kind": "refused", "reason": "policy"}),
     }
     roster = ht.Roster((*replies, "silent"))
-    total, missing = ht.Clear().session("run", roster, "terms").sum(b"request", 3, 64, lambda name, out: replies, True)
+    total, missing, _ = (
+        ht.Clear().session("run", roster, "terms").sum(b"request", 3, 64, lambda name, out: replies, True)
+    )
     assert total.tolist() == [10, -10, 5 * 2**40]
     assert set(missing) == {"bad", "short", "no", "silent"}
     assert missing["no"] == "refused: policy"

@@ -202,9 +202,9 @@ class Attack:
                 refusals.append(str(error))
                 continue
             if VICTIM in (found := to_numbers(first, shamir.SHARE_BYTES)):
-                seeds[setting.neighbours(VICTIM)[holder]] = found[VICTIM]
+                seeds[setting.holders(VICTIM)[holder]] = found[VICTIM]
             for owner, share in to_numbers(second, shamir.SHARE_BYTES).items():
-                masks.setdefault(owner, {})[setting.neighbours(owner)[holder]] = share
+                masks.setdefault(owner, {})[setting.holders(owner)[holder]] = share
         return refusals or self.opened(seeds, masks)
 
     def opened(self, seeds: dict[int, bytes], masks: dict[int, dict[int, bytes]]) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -75,6 +75,10 @@ class _Query:
     @property
     def bound(self) -> Accuracies:
         return Accuracies(self.each or len(self.candidates), len(self.candidates))
+
+    @property
+    def scored(self) -> tuple[Sequence[Config], int]:
+        return self.candidates.configs, self.seed
 
     def answer(self, party: Party) -> Any:
         losses = party.losses(self.candidates.configs, self.seed)

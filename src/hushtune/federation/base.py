@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from hushtune.privacy.ledger import Charge, Ledger
 from hushtune.progress import Progress
 from hushtune.roster import Id, Roster
 from hushtune.rows import Parts
@@ -26,6 +27,18 @@ class Federation(Protocol):
     @property
     def roster(self) -> Roster:
         """All clients, in public order."""
+        ...
+
+    def key(self) -> str:
+        """What stays the same about the clients when a run is taken up again."""
+        ...
+
+    def coordinator_ledger(self) -> Ledger:
+        """The coordinator's ledger for these clients."""
+        ...
+
+    def check_ledgers(self, charge: Charge, needed: int) -> None:
+        """Refuses a run that fewer than `needed` clients' own ledgers allow, if that is known beforehand."""
         ...
 
     def check(self, space: Space, parts: Parts) -> None:

@@ -88,6 +88,10 @@ class LocalFederation:
                 )
             seen[path] = party.id
 
+    def key(self) -> str:
+        """The very same clients."""
+        return self.roster.digest()
+
     def coordinator_ledger(self) -> Ledger:
         """The coordinator's ledger for exactly these clients."""
         return Ledger(self.home / "coordinator" / f"ledger-{self.roster.digest()[:16]}.db")
@@ -96,7 +100,7 @@ class LocalFederation:
         """Asks each distinct objective once per kind of data; none of this looks into data."""
         seen = set()
         for party in self.parties.values():
-            objective, data, trials = party.client.objective, party.client.data, party.client.trials
+            objective, trials = party.client.objective, party.client.trials
             if objective is None and trials is not None and not _covers(trials, space):
                 raise SettingError(
                     f"client '{party.id}' has no objective, and no trial with the knobs {sorted(space.knobs)}"
@@ -106,7 +110,10 @@ class LocalFederation:
                     f"voters={parts.voters} splits a client's rows, but client '{party.id}' brings an Optuna study, "
                     "whose trials are of all its rows"
                 )
-            if objective is None or (id(objective), type(data)) in seen:
+            if objective is None or not party.loaded():
+                continue
+            data = party.data
+            if (id(objective), type(data)) in seen:
                 continue
             parts.check(data)
             seen.add((id(objective), type(data)))

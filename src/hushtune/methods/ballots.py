@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ from hushtune.client import Party
 from hushtune.query import register
 from hushtune.randomness import words
 from hushtune.search import LARGEST_SEED
-from hushtune.space import Candidates, FloatArray
+from hushtune.space import Candidates, Config, FloatArray
 
 _STEPS = 10  # of the integer grid, for an entry of average size
 
@@ -31,9 +31,24 @@ def _by_loss(losses: FloatArray, party: Party) -> Any:
     return np.lexsort((words(party.randomness, len(losses)), losses))
 
 
+class _Ballot:
+    """What all ballots share: they are about the losses of all candidates."""
+
+    candidates: Candidates
+    seed: int
+
+    def __post_init__(self) -> None:
+        integer("seed", self.seed, 0, LARGEST_SEED)
+
+    @property
+    def scored(self) -> tuple[Sequence[Config], int]:
+        """All candidates."""
+        return self.candidates.configs, self.seed
+
+
 @register
 @dataclass(frozen=True)
-class TopVotes:
+class TopVotes(_Ballot):
     """One vote for each of a voter's k best candidates.
 
     Args:
@@ -48,9 +63,6 @@ class TopVotes:
     name: ClassVar[str] = "top-votes"
     version: ClassVar[int] = 1
     meaning: ClassVar[str] = "votes, one entry per candidate"
-
-    def __post_init__(self) -> None:
-        integer("seed", self.seed, 0, LARGEST_SEED)
 
     @property
     def blocks(self) -> Mapping[str, int]:
@@ -75,7 +87,7 @@ class TopVotes:
 
 @register
 @dataclass(frozen=True)
-class Approvals:
+class Approvals(_Ballot):
     """One vote for every candidate whose loss is within a tolerance of the voter's best, at most k of them.
 
     Args:
@@ -94,8 +106,8 @@ class Approvals:
     meaning: ClassVar[str] = "approvals, one entry per candidate"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         number("tolerance", self.tolerance, 0, math.inf, "[)")
-        integer("seed", self.seed, 0, LARGEST_SEED)
 
     @property
     def blocks(self) -> Mapping[str, int]:
@@ -119,7 +131,7 @@ class Approvals:
 
 @register
 @dataclass(frozen=True)
-class SoftVotes:
+class SoftVotes(_Ballot):
     """How good each candidate is to a voter: its scores, centred, and scaled to one L2 norm for all voters.
 
     Args:
@@ -132,9 +144,6 @@ class SoftVotes:
     name: ClassVar[str] = "soft-votes"
     version: ClassVar[int] = 1
     meaning: ClassVar[str] = "centred scores, one entry per candidate"
-
-    def __post_init__(self) -> None:
-        integer("seed", self.seed, 0, LARGEST_SEED)
 
     @property
     def blocks(self) -> Mapping[str, int]:

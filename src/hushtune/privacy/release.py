@@ -126,13 +126,21 @@ def _typed(value: Any, *kinds: type) -> Any:
     return value
 
 
-def respond(message: bytes, party: Party, roster: Roster) -> bytes:
+Prepare = Callable[[Request], None]
+"""What a client does for a request it has accepted, before it answers: it fills its trials."""
+
+
+def _nothing(request: Request) -> None:
+    pass
+
+
+def respond(message: bytes, party: Party, roster: Roster, prepare: Prepare = _nothing) -> bytes:
     """A client's reply to one message: its sealed contribution, or a refusal that depends on no data."""
     try:
         header, parts = unpack(message)
         if header.get("kind") == "masked":
-            return _masked(header, parts, message, party, roster)
-        return _clear(message, party, roster)
+            return _masked(header, parts, message, party, roster, prepare)
+        return _clear(message, party, roster, prepare)
     except (RefusedError, WireError, SettingError) as error:
         return _refused(str(error))
     except LedgerError as error:
@@ -148,16 +156,18 @@ def _refused(reason: str) -> bytes:
     return pack({"kind": "refused", "reason": reason})
 
 
-def _clear(message: bytes, party: Party, roster: Roster) -> bytes:
+def _clear(message: bytes, party: Party, roster: Roster, prepare: Prepare) -> bytes:
     """Seal 'clear': the request is the whole conversation."""
     request = Request.from_bytes(message)
     if request.seal.name != "clear":
         raise RefusedError(f"a request under seal '{request.seal.name}' must come through that seal")
     digest = hashlib.sha256(message).digest()
-    return _once(request, digest, party, roster, lambda vector: protect(vector()))
+    return _once(request, digest, party, roster, prepare, lambda vector: protect(vector()))
 
 
-def _masked(header: dict[str, Any], parts: list[bytes], message: bytes, party: Party, roster: Roster) -> bytes:
+def _masked(
+    header: dict[str, Any], parts: list[bytes], message: bytes, party: Party, roster: Roster, prepare: Prepare
+) -> bytes:
     """Seal 'masked': several trips, of which one carries the input and two carry the request."""
     run, trip = str(header.get("run")), str(header.get("trip"))
     step, digest = f"{header.get('round')} {trip}", hashlib.sha256(message).digest()
@@ -174,7 +184,7 @@ def _masked(header: dict[str, Any], parts: list[bytes], message: bytes, party: P
     if trip == "input" and (earlier := _earlier(party, run, _step(request), digest)) is not None:
         return earlier
     if trip == "keys":
-        _check(request, party, roster)
+        _accept(request, digest, party, roster, prepare)
         if run not in party.sessions:
             setting = request.seal.setting(run, roster, request.terms())
             number = roster.ids.index(party.id)
@@ -191,6 +201,7 @@ def _masked(header: dict[str, Any], parts: list[bytes], message: bytes, party: P
         digest,
         party,
         roster,
+        prepare,
         lambda vector: session.step(message, lambda _: (vector(), bits)),
     )
 
@@ -245,6 +256,7 @@ def _once(
     digest: bytes,
     party: Party,
     roster: Roster,
+    prepare: Prepare,
     seal: Callable[[Callable[[], IntArray]], bytes],
 ) -> bytes:
     """One contribution, at most once for each step of a run's plan, charged to the client's ledger before it leaves.
@@ -253,12 +265,8 @@ def _once(
     noisy opening of the same input. `seal` is given a function that computes the noisy vector; it calls it at most
     once.
     """
-    _check(request, party, roster)
+    charge = _accept(request, digest, party, roster, prepare)
     honest, step = request.seal.honest(len(roster)), _step(request)
-    charge = charge_of(request.run, request.query.name, request.plan, request.privacy)
-    if party.ledger is not None and _earlier(party, request.run, step, digest) is None:
-        party.ledger.ensure(request.privacy)
-        party.ledger.check(charge)  # before the data is touched; `commit` decides
 
     def noisy() -> IntArray:
         vector = contribution(request.query, party, request.parts, private=request.privacy is not None)
@@ -305,13 +313,25 @@ def _answer(query: Query, party: Party, private: bool) -> IntArray:
         return query.bound.default(party.randomness)
 
 
+def _accept(request: Request, digest: bytes, party: Party, roster: Roster, prepare: Prepare) -> Charge:
+    """Whether the client takes part and can afford it, before it spends time; `commit` decides. Then it prepares."""
+    _check(request, party, roster)
+    charge = charge_of(request.run, request.query.name, request.plan, request.privacy)
+    if party.ledger is not None and _earlier(party, request.run, _step(request), digest) is None:
+        party.ledger.ensure(request.privacy)
+        party.ledger.check(charge)
+    prepare(request)
+    return charge
+
+
 def _check(request: Request, party: Party, roster: Roster) -> None:
     """Whether the client takes part at all. Looks at the request and at public facts, never at data."""
     if request.roster != roster.digest() or party.id not in roster.ids:
         raise RefusedError("the request's roster is not the one this client was given")
     if request.voters > 1 and party.client.trials is not None:
         raise RefusedError("a client that brings trials of all its rows does not split them")
-    request.parts.check(party.client.data)
+    if request.voters > 1 and party.loaded():
+        request.parts.check(party.data)
     seal = request.seal
     insecure = isinstance(seal, Masked) and seal.neighbours is not None
     party.policy.check(request.query.name, seal.name, seal.corrupt, insecure, seal.honest(len(roster)), request.privacy)

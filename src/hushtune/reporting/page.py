@@ -201,6 +201,7 @@ def _clients(result: Result) -> str:
         "honest answers that carry the noise": f"{result.noise['honest']:g}",
     }
     listing = table(["dropped client", "reason"], result.dropped.items()) if result.dropped else ""
+    listing += table(["counted, but lost before the end", "reason"], result.late.items()) if result.late else ""
     return table(["clients", ""], facts.items()) + listing
 
 

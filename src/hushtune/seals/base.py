@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from hushtune.bounds import Bound
 from hushtune.checks import number
@@ -85,13 +85,25 @@ class Seal:
         raise SettingError(f"seal '{self.name}' has no server's end")
 
 
+class Summed(NamedTuple):
+    """One opened sum.
+
+    Args:
+        total: the sum.
+        missing: the clients that are not in it, and why.
+        late: clients that are in it, but could not be reached afterwards, and why.
+    """
+
+    total: IntArray
+    missing: dict[Id, str]
+    late: dict[Id, str]
+
+
 class Session(Protocol):
     """The server's end of a seal in one run."""
 
-    def sum(
-        self, request: bytes, length: int, bits: int, exchange: Exchange, last: bool
-    ) -> tuple[IntArray, dict[Id, str]]:
-        """The sum of the vectors of all clients who answered, and why each of the others is missing.
+    def sum(self, request: bytes, length: int, bits: int, exchange: Exchange, last: bool) -> Summed:
+        """The sum of the vectors of all clients who answered.
 
         Args:
             request: the request's bytes, the same for all clients.

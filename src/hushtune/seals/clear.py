@@ -10,7 +10,7 @@ import numpy as np
 from hushtune.errors import WireError
 from hushtune.privacy.skellam import IntArray
 from hushtune.roster import Id, Roster
-from hushtune.seals.base import Exchange, Seal
+from hushtune.seals.base import Exchange, Seal, Summed
 from hushtune.wire import pack, unpack_reply
 
 
@@ -43,9 +43,7 @@ class ClearSession:
 
     roster: Roster
 
-    def sum(
-        self, request: bytes, length: int, bits: int, exchange: Exchange, last: bool
-    ) -> tuple[IntArray, dict[Id, str]]:
+    def sum(self, request: bytes, length: int, bits: int, exchange: Exchange, last: bool) -> Summed:
         """The sum of what arrived, and why each of the others is missing."""
         total = np.zeros(length, dtype=np.int64)
         missing: dict[Id, str] = {}
@@ -55,7 +53,7 @@ class ClearSession:
                 total += vector_of(replies.get(client), length)
             except WireError as error:
                 missing[client] = str(error)
-        return total, missing
+        return Summed(total, missing, {})
 
 
 def vector_of(reply: Any, length: int) -> IntArray:

@@ -1,8 +1,12 @@
 """Who masks with whom: a random regular graph, and the numbers that make it safe.
 
 Clients stand on a ring in a random order; each is joined to the k/2 next ones on both sides (a Harary graph with random
-labels, Bell et al. 2020, section 3). Small federations are complete graphs. Degree k, threshold t, and a committee with
-its quorum come from four conditions, each of which may fail with probability 2^-40 over ALL clients together:
+labels, Bell et al. 2020, section 3). Small federations are complete graphs; if no client is corrupt either (fewer than
+10 clients, by default), each holds a share of its own seed as well, as in Bonawitz et al. 2017: then the first and the
+last condition below read 2 t > n and n - dropped >= t, and almost half of the clients may drop out at any stage.
+
+Degree k, threshold t, and a committee with its quorum come from four conditions, each of which may fail with
+probability 2^-40 over ALL clients together:
 
 - one kind: 2 t > k + corrupt neighbours, so that a server that tells different stories never collects both kinds of
   shares of a client;
@@ -41,6 +45,7 @@ class Shape:
         committee: how many clients sign the list of those who answered.
         quorum: how many signatures a client wants to see.
         gap: how many of k/2 clients in a row may be dropped for a list to be signed.
+        own: whether a client is among those who hold shares of its own seed.
     """
 
     clients: int
@@ -50,6 +55,7 @@ class Shape:
     committee: int
     quorum: int
     gap: int
+    own: bool = False
 
     @property
     def complete(self) -> bool:
@@ -70,7 +76,8 @@ def shape(clients: int, dropped: int, corrupt: int) -> Shape:
         threshold = _threshold(clients, degree, dropped, corrupt)
         if threshold is not None:
             size, quorum = _signers(clients, dropped, corrupt)
-            return Shape(clients, degree, threshold, clients - dropped, size, quorum, _gap(clients, degree, dropped))
+            gap, own = _gap(clients, degree, dropped), _own(clients, degree, corrupt)
+            return Shape(clients, degree, threshold, clients - dropped, size, quorum, gap, own)
     most = max(d for d in range(clients) if _threshold(clients, clients - 1, d, min(d, corrupt)) is not None)
     raise SettingError(
         f"dropouts and corrupt leave no safe threshold: of {clients} clients, {dropped} dropped and {corrupt} corrupt "
@@ -78,8 +85,15 @@ def shape(clients: int, dropped: int, corrupt: int) -> Shape:
     )
 
 
+def _own(clients: int, degree: int, corrupt: int) -> bool:
+    """Whether clients hold shares of their own seeds."""
+    return corrupt == 0 and degree == clients - 1
+
+
 def _threshold(clients: int, degree: int, dropped: int, corrupt: int) -> int | None:
     """The largest threshold for this degree that dropouts allow; None if it is not safe."""
+    if _own(clients, degree, corrupt):
+        return clients - dropped if 2 * (clients - dropped) > clients else None
     bad = _at_most(clients - 1, corrupt, degree, FAILURE / clients)
     gone = _at_most(clients - 1, dropped, degree, FAILURE / clients)
     threshold = degree - gone  # the largest that dropouts allow: the more holders must agree, the better

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -51,7 +51,7 @@ from hushtune.seals.masked_setting import (
 from hushtune.wire import pack, unpack
 
 _PARTS = {"keys": 1, "shares": 1, "input": 3, "agree": 1, "unmask": 3}
-_PIECES = ("channel", "mask", "seed", "sharers")
+_PIECES = ("channel", "mask", "seed", "sharers", "own")
 _AFTER = {"shares": ("keys",), "input": ("shares",), "agree": ("input",), "unmask": ("input", "agree")}
 
 
@@ -67,6 +67,7 @@ class _Round:
     adverts: dict[int, bytes] = field(default_factory=dict)  # of neighbours: channel key, mask key
     incoming: dict[int, bytes] = field(default_factory=dict)  # encrypted shares of neighbours who took part
     sharers: bytes = b""  # all clients who shared, as this client was told
+    own: bytes = b""  # the share of the seed that the client keeps itself, in a small federation
     channels: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)  # computed once, never dumped
 
     @cached_property
@@ -101,6 +102,7 @@ class MaskedClient:
         self._setting = setting
         self._number = number
         self._near = setting.neighbours(number)
+        self._points = setting.holders(number)
         self._randomness = randomness
         self._identity = identity
         self._now: _Round | None = None
@@ -113,6 +115,11 @@ class MaskedClient:
     def terms(self) -> str:
         """What the run began with."""
         return self._setting.terms
+
+    @property
+    def done(self) -> bool:
+        """Whether it holds no secrets any more."""
+        return self._now is None and self._next is None
 
     def __repr__(self) -> str:
         return f"MaskedClient(client={self._number}, round={self._last})"
@@ -187,25 +194,34 @@ class MaskedClient:
         found = to_numbers(content, size)
         if not set(found) <= set(self._near):
             raise RefusedError("an advert is of a client that is no neighbour")
-        if len(found) < self._setting.shape.threshold:
-            raise RefusedError(f"{self._setting.shape.threshold} neighbours must have keys, but got {len(found)}")
+        self._enough(found, "have keys")
         for number, piece in found.items():
             if (why := usable(self._setting, round_.index, number, round_.query, piece)) is not None:
                 raise RefusedError(f"the server passed on an advert of '{roster.ids[number]}', but {why}")
         return {number: piece[:ADVERT_BYTES] for number, piece in found.items()}
 
+    def _enough(self, neighbours: Collection[int], what: str) -> None:
+        """Refuses to go on with so few neighbours that the shares could not be put together."""
+        wanted = self._setting.shape.threshold - self._setting.shape.own
+        if len(neighbours) < wanted:
+            raise RefusedError(f"{wanted} neighbours must {what}, but got {len(neighbours)}")
+
     def _share_out(self, round_: _Round, adverts: dict[int, bytes]) -> bytes:
         round_.adverts = adverts
-        holders, threshold = sorted(adverts), self._setting.shape.threshold
-        points = [self._near[holder] for holder in holders]
+        holders, threshold = (
+            [n for n in self._points if n in adverts or n == self._number],
+            self._setting.shape.threshold,
+        )
+        points = [self._points[holder] for holder in holders]
         seeds = shamir.split(round_.seed, points, threshold, self._randomness)
         masks = shamir.split(round_.mask, points, threshold, self._randomness)
-        boxes = {
-            holder: crypto.encrypt(self._channel(round_, holder, sender=self._number), seed + mask)
-            + crypto.tag("seed", holder, seed)
-            + crypto.tag("mask", holder, mask)
-            for holder, seed, mask in zip(holders, seeds, masks, strict=True)
-        }
+        boxes = {}
+        for holder, seed, mask in zip(holders, seeds, masks, strict=True):
+            if holder == self._number:
+                round_.own, box = seed, bytes(BOX_BYTES)  # it stays here; others get to know its tag only
+            else:
+                box = crypto.encrypt(self._channel(round_, holder, sender=self._number), seed + mask)
+            boxes[holder] = box + crypto.tag("seed", holder, seed) + crypto.tag("mask", holder, mask)
         return by_number(boxes, SEALED_BYTES)
 
     def _channel(self, round_: _Round, other: int, sender: int) -> bytes:
@@ -236,8 +252,7 @@ class MaskedClient:
             raise RefusedError("the shares must be those of the neighbours who shared, no more and no less")
         if not set(incoming) <= set(round_.adverts):
             raise RefusedError("a share is from a client whose keys this client never saw")
-        if len(incoming) < self._setting.shape.threshold:
-            raise RefusedError(f"{self._setting.shape.threshold} neighbours must share, but got {len(incoming)}")
+        self._enough(incoming, "share")
         query = hashlib.sha256(request).hexdigest()
         if round_.query not in (query, PREPARED):
             raise RefusedError("the keys of this round were made for another request")
@@ -281,11 +296,8 @@ class MaskedClient:
                 "those who answered must have signed what the server tells this client"
             )
         alive = {other for other in round_.incoming if other in answered}
-        if len(alive) < self._setting.shape.threshold:
-            raise RefusedError(
-                f"{self._setting.shape.threshold} neighbours must have sent an input, but got {len(alive)}"
-            )
-        seeds: dict[int, bytes] = {}
+        self._enough(alive, "have sent an input")
+        seeds: dict[int, bytes] = {self._number: round_.own} if round_.own else {}
         masks: dict[int, bytes] = {}
         for other, box in round_.incoming.items():
             try:

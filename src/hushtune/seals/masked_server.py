@@ -11,9 +11,8 @@ import numpy as np
 from hushtune.errors import AbortedError, WireError
 from hushtune.identity import verified
 from hushtune.privacy.skellam import IntArray
-from hushtune.roster import Id
 from hushtune.seals import crypto, shamir
-from hushtune.seals.base import Exchange
+from hushtune.seals.base import Exchange, Summed
 from hushtune.seals.masked_setting import (
     ADVERT_BYTES,
     BOX_BYTES,
@@ -58,12 +57,11 @@ class MaskedServer:
         self._ready: _Prepared | None = None
         self._last = first - 1
         self._around = [setting.neighbours(number) for number in range(setting.shape.clients)]
+        self._points = [setting.holders(number) for number in range(setting.shape.clients)]
         self._joined = 0  # how many clients shared when keys were last made anew
         self.trips = 0
 
-    def sum(
-        self, request: bytes, length: int, bits: int, exchange: Exchange, last: bool
-    ) -> tuple[IntArray, dict[Id, str]]:
+    def sum(self, request: bytes, length: int, bits: int, exchange: Exchange, last: bool) -> Summed:
         """The sum over all clients whose input arrived, and why each of the others is missing.
 
         Args:
@@ -85,13 +83,14 @@ class MaskedServer:
         vectors, next_round = self._inputs(round_, sharers, request, length, bits, exchange, lost, last)
         self._enough(vectors, lost, "sent an input")
         answered = Members.of(vectors, self._setting.shape.clients)
-        signatures = self._agreed(round_, view, answered, exchange)
-        seeds, masks = self._unmask(round_, vectors, answered, signatures, next_round, exchange)
+        late: dict[int, str] = {}  # their inputs count: enough of the others are there to unmask them
+        signatures = self._agreed(round_, view, answered, exchange, late)
+        seeds, masks = self._unmask(round_, vectors, answered, signatures, next_round, exchange, late)
         self._ready = next_round
         total = self._total(round_, vectors, seeds, masks, view, length, bits)
         names = self._setting.roster.ids
         missing = {names[n]: lost.get(n, "no input") for n in range(self._setting.shape.clients) if n not in vectors}
-        return total, missing
+        return Summed(total, missing, {names[n]: why for n, why in late.items()})
 
     # ---- trips ---------------------------------------------------------------------------------------
 
@@ -169,7 +168,7 @@ class MaskedServer:
         for number, parts in replies.items():
             try:
                 boxes = to_numbers(parts[at], SEALED_BYTES)
-                if set(boxes) != {n for n in self._around[number] if n in round_.adverts}:
+                if set(boxes) != {n for n in self._points[number] if n in round_.adverts}:
                     raise WireError("its shares are not for its neighbours")
                 found[number] = boxes
             except (WireError, IndexError) as error:
@@ -206,12 +205,14 @@ class MaskedServer:
         boxes = {n: round_.boxes[n][holder][:BOX_BYTES] for n in self._around[holder] if n in round_.boxes}
         return by_number(boxes, BOX_BYTES)
 
-    def _agreed(self, round_: _Prepared, view: str, answered: Members, exchange: Exchange) -> bytes:
+    def _agreed(
+        self, round_: _Prepared, view: str, answered: Members, exchange: Exchange, late: dict[int, str]
+    ) -> bytes:
         """A quorum of signatures of who answered; none without a committee."""
         keys, quorum = self._setting.roster.keys, self._setting.shape.quorum
         if keys is None or not quorum:
             return b""
-        text, late = agreed_text(self._setting, round_.index, view, answered), dict[int, str]()
+        text = agreed_text(self._setting, round_.index, view, answered)
         out = {n: (answered.bits,) for n in sorted(self._setting.committee) if n in answered}
         replies = self._trip("agree", round_.index, out, exchange, late)
         signed = {n: parts[0] for n, parts in replies.items() if len(parts) == 1 and verified(keys[n], parts[0], text)}
@@ -230,12 +231,12 @@ class MaskedServer:
         signatures: bytes,
         ahead: _Prepared,
         exchange: Exchange,
+        late: dict[int, str],
     ) -> tuple[Shares, Shares]:
         """Shares of the self-mask seeds of those who sent an input, and of the mask keys of those who did not.
 
         Each is compared with the tag that its owner gave for it, so wrong ones are left out.
         """
-        late: dict[int, str] = {}  # their inputs count: enough of their neighbours are there to unmask them
         out = {n: (answered.bits, signatures, self._near(n, ahead.adverts)) for n in vectors}
         replies = self._trip("unmask", round_.index, out, exchange, late)
         self._enough(replies, late, "helped to unmask")
@@ -246,7 +247,7 @@ class MaskedServer:
                 with suppress(WireError):
                     for owner, share in to_numbers(piece, shamir.SHARE_BYTES).items():
                         if crypto.tag(kind, holder, share) == self._tag(round_, owner, holder, kind):
-                            table.setdefault(owner, {})[self._around[owner][holder]] = share
+                            table.setdefault(owner, {})[self._points[owner][holder]] = share
         prepared = {n: p for n, p in replies.items() if n in ahead.adverts and len(p) == 3 and p[2]}
         ahead.boxes = self._boxes(ahead, prepared, 2, {})
         return seeds, masks

@@ -35,7 +35,8 @@ class Setting:
     @cached_property
     def _prefix(self) -> str:
         form = self.shape
-        content = [self.run, self.roster.digest(), form.clients, form.degree, form.threshold, form.needed, self.terms]
+        numbers = [form.clients, form.degree, form.threshold, form.needed, form.own]
+        content = [self.run, self.roster.digest(), *numbers, self.terms]
         return f"hushtune masked 1 {hashlib.sha256(json.dumps(content).encode()).hexdigest()}"
 
     @cached_property
@@ -47,12 +48,17 @@ class Setting:
         """The clients who sign what everybody is told; nobody signs without pinned keys."""
         return frozenset(committee(self._seed, self.shape) if self.roster.pinned else ())
 
-    def neighbours(self, client: int) -> dict[int, int]:
-        """The numbers of a client's neighbours, each with the point at which it has shares of the client's secrets.
+    def neighbours(self, client: int) -> tuple[int, ...]:
+        """The numbers of a client's neighbours."""
+        return tuple(neighbours(client, self._seed, self.shape))
+
+    def holders(self, client: int) -> dict[int, int]:
+        """The numbers of those who hold shares of a client's secrets, each with the point at which it does.
 
         Points count from 1: 0 is where the secret is.
         """
-        return {number: at + 1 for at, number in enumerate(neighbours(client, self._seed, self.shape))}
+        among = [*self.neighbours(client), *([client] if self.shape.own else [])]
+        return {number: at + 1 for at, number in enumerate(among)}
 
     def whole(self, answered: Members) -> bool:
         """Whether the clients outside a list are spread out enough not to cut the graph of the others."""
