@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -13,7 +13,7 @@ from hushtune.bounds import Bound
 from hushtune.client import Party
 from hushtune.errors import WireError
 from hushtune.privacy.skellam import IntArray
-from hushtune.space import Candidates, Config
+from hushtune.space import Candidates
 
 
 class Query(Protocol):
@@ -34,8 +34,8 @@ class Query(Protocol):
         ...
 
     @property
-    def scored(self) -> tuple[Sequence[Config], int]:
-        """The configs whose losses an answer looks up, and the public seed, so that they can be scored beforehand."""
+    def scored(self) -> tuple[Candidates, int]:
+        """The candidates whose losses an answer looks up, and the public seed: what can be scored beforehand."""
         ...
 
     def answer(self, party: Party) -> Any:

@@ -33,7 +33,13 @@ class Search:
         integer("seed", self.seed, 0, LARGEST_SEED)
 
     def fill(
-        self, parties: Sequence[Party], configs: Sequence[Config], jobs: int, advance: Advance, private: bool
+        self,
+        parties: Sequence[Party],
+        configs: Sequence[Config],
+        jobs: int,
+        advance: Advance,
+        private: bool,
+        apart: bool = False,
     ) -> None:
         """Scores what is missing, in parallel over clients and configs; keeps each part as it arrives.
 
@@ -46,6 +52,7 @@ class Search:
             jobs: how many processes.
             advance: called with the number of configs that are done.
             private: whether the run has an epsilon.
+            apart: never score in this process, not even if jobs=1: what kills it must not be seen.
         """
         tasks, later = [], 0
         for party in parties:
@@ -56,7 +63,7 @@ class Search:
                 later += len(configs)  # counted last: nobody sees who has nothing to score
             size = _chunk(len(todo), len(parties), jobs)
             tasks += [(party, todo[at : at + size]) for at in range(0, len(todo), size)]
-        for party, todo, outcome in self._score(tasks, jobs):
+        for party, todo, outcome in self._score(tasks, jobs, apart):
             if not isinstance(outcome, str):
                 party.keep(todo, self.seed, outcome)
             elif party.failure is None:
@@ -78,11 +85,14 @@ class Search:
         return todo if party.failure is None else []
 
     def _score(
-        self, tasks: list[tuple[Party, list[Config]]], jobs: int
+        self, tasks: list[tuple[Party, list[Config]]], jobs: int, apart: bool
     ) -> Iterator[tuple[Party, list[Config], FloatArray | str]]:
         work = [(party.objective, todo, party.data, self.seed) for party, todo in tasks]
-        inline = jobs == 1 or len(work) < 2
-        for at, outcome in (_numbered(at, *task) for at, task in enumerate(work)) if inline else _pool(work, jobs):
+        if jobs > 1 and len(work) > 1:
+            outcomes = _pool(work, jobs)
+        else:
+            outcomes = (_alone(at, *task) if apart else _numbered(at, *task) for at, task in enumerate(work))
+        for at, outcome in outcomes:
             yield *tasks[at], outcome
 
 
@@ -104,12 +114,11 @@ def _pool(work: Sequence[_Task], jobs: int) -> Iterator[tuple[int, FloatArray | 
     """Outcomes with their task's number, in the order in which processes finish.
 
     If a task kills its process, the tasks left over run in processes of their own, so that only the culprit fails.
-    If they cannot be sent to another process at all, they run in this one.
     """
     from pickle import PicklingError
 
     from joblib import Parallel, delayed
-    from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
+    from joblib.externals.loky.process_executor import BrokenProcessPool
 
     left = dict(enumerate(work))
     calls = [delayed(_numbered)(at, *task) for at, task in left.items()]
@@ -117,16 +126,25 @@ def _pool(work: Sequence[_Task], jobs: int) -> Iterator[tuple[int, FloatArray | 
         for at, outcome in Parallel(n_jobs=jobs, return_as="generator_unordered")(calls):
             del left[at]
             yield at, outcome
-    except TerminatedWorkerError:
-        for at, task in left.items():
-            try:
-                ((_, outcome),) = Parallel(n_jobs=2)([delayed(_numbered)(at, *task)])
-            except TerminatedWorkerError:
-                outcome = "the process that scored this client died"
-            yield at, outcome
     except (BrokenProcessPool, PicklingError):
         for at, task in left.items():
-            yield _numbered(at, *task)
+            yield _alone(at, *task)
+
+
+def _alone(at: int, *task: Any) -> tuple[int, FloatArray | str]:
+    """The outcome of one task in another process; if it cannot be sent there at all, in this one."""
+    from pickle import PicklingError
+
+    from joblib import Parallel, delayed
+    from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
+
+    try:
+        ((_, outcome),) = Parallel(n_jobs=2)([delayed(_numbered)(at, *task)])
+    except TerminatedWorkerError:
+        return at, "the process that scored this client died"
+    except (BrokenProcessPool, PicklingError):
+        return _numbered(at, *task)
+    return at, outcome
 
 
 def _numbered(at: int, *task: Any) -> tuple[int, FloatArray | str]:

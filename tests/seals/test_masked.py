@@ -45,6 +45,27 @@ def test_dropouts_at_every_stage_give_the_sum_of_those_who_answered(trip: str, a
     assert set(missing) == (set() if trip in ("agree", "unmask") else {"c1", "c5", "c9"})
 
 
+@pytest.mark.parametrize("pinned", [False, True])
+@pytest.mark.parametrize(("clients", "dropped"), [(3, 1), (5, 2), (9, 4)])
+def test_a_small_federation_survives_almost_half_of_it(clients: int, dropped: int, pinned: bool) -> None:
+    """Some before their input and some after: the latter are in the sum, and named as out of reach."""
+    for early in range(dropped + 1):
+        federation = Federation(clients, pinned=pinned, dropped=dropped)
+        federation.drop = {(0, trip, n) for n in range(early) for trip in ("input", "agree", "unmask")}
+        federation.drop |= {(0, trip, n) for n in range(early, dropped) for trip in ("agree", "unmask")}
+        total, missing, expected = federation.sum(last=True)
+        assert (total == expected).all()
+        assert set(missing) == {f"c{n}" for n in range(early)}
+        assert set(federation.late) == {f"c{n}" for n in range(early, dropped)}
+
+
+def test_one_dropout_more_than_a_small_federation_survives() -> None:
+    federation = Federation(5, dropped=2)
+    federation.drop = {(0, "unmask", n) for n in range(3)}
+    with pytest.raises(ht.AbortedError, match="3 of 5 clients must have helped to unmask, but got 2"):
+        federation.sum()
+
+
 @pytest.mark.parametrize("trip", trips(pinned=False))
 def test_more_dropouts_than_allowed_abort_and_nothing_is_opened(trip: str) -> None:
     federation = Federation(12, dropped=3, corrupt=1)

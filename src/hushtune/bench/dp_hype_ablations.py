@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -77,8 +77,8 @@ class _Query:
         return Accuracies(self.each or len(self.candidates), len(self.candidates))
 
     @property
-    def scored(self) -> tuple[Sequence[Config], int]:
-        return self.candidates.configs, self.seed
+    def scored(self) -> tuple[Candidates, int]:
+        return self.candidates, self.seed
 
     def answer(self, party: Party) -> Any:
         losses = party.losses(self.candidates.configs, self.seed)

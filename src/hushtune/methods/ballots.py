@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ from hushtune.client import Party
 from hushtune.query import register
 from hushtune.randomness import words
 from hushtune.search import LARGEST_SEED
-from hushtune.space import Candidates, Config, FloatArray
+from hushtune.space import Candidates, FloatArray
 
 _STEPS = 10  # of the integer grid, for an entry of average size
 
@@ -41,9 +41,9 @@ class _Ballot:
         integer("seed", self.seed, 0, LARGEST_SEED)
 
     @property
-    def scored(self) -> tuple[Sequence[Config], int]:
+    def scored(self) -> tuple[Candidates, int]:
         """All candidates."""
-        return self.candidates.configs, self.seed
+        return self.candidates, self.seed
 
 
 @register

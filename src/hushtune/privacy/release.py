@@ -142,17 +142,18 @@ def respond(message: bytes, party: Party, roster: Roster, prepare: Prepare = _no
             return _masked(header, parts, message, party, roster, prepare)
         return _clear(message, party, roster, prepare)
     except (RefusedError, WireError, SettingError) as error:
-        return _refused(str(error))
+        return refused(str(error))
     except LedgerError as error:
         party.log(f"refused a run: {error}")  # with the path, which is nobody else's business
         reason = "its limit would be exceeded" if isinstance(error, BudgetError) else "it cannot be used"
-        return _refused(f"ledger: {reason}; see the client's own log")
+        return refused(f"ledger: {reason}; see the client's own log")
     except Exception as error:
         party.log(f"could not answer: {type(error).__name__}: {error}")
-        return _refused("internal error; see the client's own log")
+        return refused("internal error; see the client's own log")
 
 
-def _refused(reason: str) -> bytes:
+def refused(reason: str) -> bytes:
+    """A refusal on the wire."""
     return pack({"kind": "refused", "reason": reason})
 
 
@@ -191,7 +192,7 @@ def _masked(
             _forget_the_oldest(party)
             party.sessions[run] = MaskedClient(setting, number, party.randomness, party.client.identity)
     session = _session(party, run)
-    if session.terms != request.terms():
+    if session.setting.terms != request.terms():
         raise RefusedError("the request's seal, privacy, noise or plan is not what the run began with")
     if trip == "keys":
         return _keep(party, None, run, step, digest, lambda: session.step(message, _no_input))

@@ -99,7 +99,7 @@ class MaskedClient:
     def __init__(self, setting: Setting, number: int, randomness: Randomness, identity: Identity | None = None) -> None:
         if setting.roster.keys is not None and (identity is None or identity.public != setting.roster.keys[number]):
             raise RefusedError("the roster pins a key for this client that is not its own")
-        self._setting = setting
+        self.setting = setting
         self._number = number
         self._near = setting.neighbours(number)
         self._points = setting.holders(number)
@@ -110,11 +110,6 @@ class MaskedClient:
         self._last = -1  # the highest round that ever had keys
         self._stage = "input"  # the trip answered last
         self._replies: dict[str, tuple[str, bytes]] = {}
-
-    @property
-    def terms(self) -> str:
-        """What the run began with."""
-        return self._setting.terms
 
     @property
     def done(self) -> bool:
@@ -131,7 +126,7 @@ class MaskedClient:
         bits it is summed in.
         """
         header, parts = unpack(message)
-        if header.get("run") != self._setting.run:
+        if header.get("run") != self.setting.run:
             raise RefusedError("a message of another run")
         trip, round_ = header.get("trip"), header.get("round")
         if type(round_) is not int or trip not in _PARTS:
@@ -184,25 +179,25 @@ class MaskedClient:
         advert = round_.advert()
         if self._identity is None:
             return advert
-        text = advert_text(self._setting, round_.index, self._number, round_.query, advert)
+        text = advert_text(self.setting, round_.index, self._number, round_.query, advert)
         return advert + self._identity.sign(text)
 
     def _checked(self, round_: _Round, content: bytes) -> dict[int, bytes]:
         """Neighbours' adverts, their signatures verified if the roster is pinned."""
-        roster = self._setting.roster
+        roster = self.setting.roster
         size = ADVERT_BYTES + (SIGNATURE_BYTES if roster.pinned else 0)
         found = to_numbers(content, size)
         if not set(found) <= set(self._near):
             raise RefusedError("an advert is of a client that is no neighbour")
         self._enough(found, "have keys")
         for number, piece in found.items():
-            if (why := usable(self._setting, round_.index, number, round_.query, piece)) is not None:
+            if (why := usable(self.setting, round_.index, number, round_.query, piece)) is not None:
                 raise RefusedError(f"the server passed on an advert of '{roster.ids[number]}', but {why}")
         return {number: piece[:ADVERT_BYTES] for number, piece in found.items()}
 
     def _enough(self, neighbours: Collection[int], what: str) -> None:
         """Refuses to go on with so few neighbours that the shares could not be put together."""
-        wanted = self._setting.shape.threshold - self._setting.shape.own
+        wanted = self.setting.shape.threshold - self.setting.shape.own
         if len(neighbours) < wanted:
             raise RefusedError(f"{wanted} neighbours must {what}, but got {len(neighbours)}")
 
@@ -210,7 +205,7 @@ class MaskedClient:
         round_.adverts = adverts
         holders, threshold = (
             [n for n in self._points if n in adverts or n == self._number],
-            self._setting.shape.threshold,
+            self.setting.shape.threshold,
         )
         points = [self._points[holder] for holder in holders]
         seeds = shamir.split(round_.seed, points, threshold, self._randomness)
@@ -228,7 +223,7 @@ class MaskedClient:
         """The key that encrypts what `sender` sends to the other of the two."""
         if other not in round_.channels:
             shared = crypto.exchange(round_.channel_key, round_.adverts[other][:32])
-            keys = crypto.derive(shared, self._setting.between("channel", round_.index, self._number, other), 64)
+            keys = crypto.derive(shared, self.setting.between("channel", round_.index, self._number, other), 64)
             round_.channels[other] = keys[:32], keys[32:]  # from the lower number to the higher, and back
         return round_.channels[other][sender == max(self._number, other)]
 
@@ -236,7 +231,7 @@ class MaskedClient:
 
     def _members(self, content: bytes, what: str) -> Members:
         """A set of clients that everybody is told alike: this client is in it, and so are enough others."""
-        form = self._setting.shape
+        form = self.setting.shape
         found = Members.read(content, form.clients)
         if len(found) < form.needed:
             raise RefusedError(f"{form.needed} of {form.clients} clients must have {what}, but got {len(found)}")
@@ -262,7 +257,7 @@ class MaskedClient:
         view = view_of(query, told)
         for other in incoming:
             public = round_.adverts[other][32:64]
-            pair = pair_mask(self._setting, round_.index, round_.mask_key, public, self._number, other, view)
+            pair = pair_mask(self.setting, round_.index, round_.mask_key, public, self._number, other, view)
             shift = crypto.mask(pair, len(vector), bits)
             total = total + shift if self._number < other else total - shift
         self._next = None if last else self._fresh(round_.index + 1, PREPARED)
@@ -275,24 +270,24 @@ class MaskedClient:
         if not answered <= sharers:
             raise RefusedError("the server names a client that sent an input without having shared")
         view = view_of(round_.query, sharers)
-        return answered, agreed_text(self._setting, round_.index, view, answered)
+        return answered, agreed_text(self.setting, round_.index, view, answered)
 
     def _agree(self, round_: _Round, content: bytes) -> bytes:
-        if self._number not in self._setting.committee or self._identity is None:
+        if self._number not in self.setting.committee or self._identity is None:
             raise RefusedError("this client is not of those who sign the list")
         answered, text = self._answered(round_, content)
-        if not self._setting.whole(answered):
+        if not self.setting.whole(answered):
             raise RefusedError(
-                f"of {self._setting.shape.degree // 2} clients in a row on the ring {self._setting.shape.gap} may have "
+                f"of {self.setting.shape.degree // 2} clients in a row on the ring {self.setting.shape.gap} may have "
                 "dropped out, but the server says that more did"
             )
         return pack(_reply("agree", round_), self._identity.sign(text))
 
     def _unmask(self, round_: _Round, content: bytes, signatures: bytes, next_adverts: bytes) -> bytes:
         answered, text = self._answered(round_, content)
-        if not agreed(self._setting, to_numbers(signatures, SIGNATURE_BYTES), text):
+        if not agreed(self.setting, to_numbers(signatures, SIGNATURE_BYTES), text):
             raise RefusedError(
-                f"{self._setting.shape.quorum} of the {self._setting.shape.committee} clients who sign the list of "
+                f"{self.setting.shape.quorum} of the {self.setting.shape.committee} clients who sign the list of "
                 "those who answered must have signed what the server tells this client"
             )
         alive = {other for other in round_.incoming if other in answered}

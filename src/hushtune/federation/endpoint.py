@@ -1,0 +1,127 @@
+"""A client on a machine of its own, for transports that may start a new process for every message.
+
+Trials, the ledger and all replies given are on disk before a reply leaves; the secrets of a masked run in progress are
+in `state`, which the transport keeps for the client and which is empty when the run is over. Knows no transport.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from hushtune.client import Client, Party
+from hushtune.errors import RefusedError, SettingError, WireError
+from hushtune.federation.envelope import Answer, Letter, proof_text
+from hushtune.objectives.base import check_fit
+from hushtune.privacy.ledger import Ledger
+from hushtune.privacy.release import Request, refused, respond
+from hushtune.randomness import Randomness, SimulatedRandomness, SystemRandomness
+from hushtune.roster import Id, Roster
+from hushtune.seals.graph import Shape
+from hushtune.seals.masked_client import MaskedClient
+from hushtune.seals.masked_setting import Setting
+from hushtune.search import Search
+from hushtune.trials import TrialStore
+from hushtune.wire import unpack
+
+
+class Endpoint:
+    """One client: letters in, answers out.
+
+    Args:
+        client: data, objective, policy and identity.
+        name: what its files go by at home; its name in the roster, if one is pinned.
+        node: its name in a roster that the server gives, if none is pinned.
+        home: folder of its ledger and cached trials.
+        roster: the pinned roster it was given; None: the server's word is taken for who takes part.
+        seed: of a marked simulation; None: a real run.
+        jobs: processes for scoring.
+    """
+
+    def __init__(
+        self, client: Client, name: Id, node: Id, home: Path, roster: Roster | None, seed: int | None, jobs: int
+    ) -> None:
+        self._client = client
+        self._name = name
+        self._node = node
+        self._home = home
+        self._roster = roster
+        self._seed = seed
+        self._jobs = jobs
+
+    def reply(self, content: bytes, state: bytes) -> tuple[bytes, bytes]:
+        """The answer to one letter, and the state to be given along with the next one."""
+        name = self._name if self._roster is not None else self._node
+        party = self._party(name)
+        try:
+            letter = Letter.from_bytes(content)
+            reply, state = self._respond(letter, party, json.loads(state) if state else {})
+        except (RefusedError, SettingError, WireError) as error:
+            reply = refused(str(error))
+        except Exception as error:
+            party.log(f"could not answer: {type(error).__name__}: {error}")
+            reply = refused("internal error; see the client's own log")
+        identity, proof = self._client.identity, b""
+        if self._roster is not None and identity is not None:
+            proof = identity.sign(proof_text(name, self._node, content))
+        return Answer(reply, name, self._seed is not None, proof).to_bytes(), state
+
+    def _party(self, name: Id) -> Party:
+        self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = self._home / "clients" / self._name
+        ledger = None if self._seed is not None else self._client.ledger or Ledger(folder / "ledger.db")
+        store = TrialStore(self._home / "trials.db")
+        return Party(name, self._client, store, folder, SystemRandomness(), ledger, own=self._name)
+
+    def _respond(self, letter: Letter, party: Party, state: dict[str, Any]) -> tuple[bytes, bytes]:
+        run = str(unpack(letter.message)[0].get("run"))
+        kept = state if state.get("run") == run else {}
+        if self._seed is not None:
+            party.randomness = SimulatedRandomness(self._seed, self._name, drawn=state.get("drawn", 0))
+        roster = self._roster or _named(kept.get("nodes") or letter.nodes)
+        if party.id not in roster.ids:
+            raise RefusedError("the roster does not name this client")
+        if "session" in kept:
+            party.sessions[run] = _restored(kept, roster, party)
+        reply = respond(letter.message, party, roster, lambda request: self._prepare(request, party))
+        nodes = None if self._roster is not None else roster.ids
+        return reply, _dumped(party.sessions.get(run), nodes, party.randomness, state)
+
+    def _prepare(self, request: Request, party: Party) -> None:
+        """Scores what the query asks for, in other processes: what kills one of them is nobody else's business."""
+        candidates, seed = request.query.scored
+        if (objective := self._client.objective) is not None and party.loaded():
+            check_fit(objective, candidates.space, party.data)
+        units, private = party.parts(request.parts), request.privacy is not None
+        Search(seed).fill(units, candidates.configs, self._jobs, lambda done: None, private, apart=True)
+
+
+def _named(nodes: Any) -> Roster:
+    if nodes is None:
+        raise RefusedError("no roster was given to this client, and the server names no nodes")
+    return Roster(tuple(nodes))
+
+
+def _restored(kept: dict[str, Any], roster: Roster, party: Party) -> MaskedClient:
+    setting = Setting(kept["run"], roster, Shape(**kept["shape"]), kept["terms"])
+    number = roster.ids.index(party.id)
+    session = MaskedClient(setting, number, party.randomness, party.client.identity)
+    return session.load(kept["session"].encode())
+
+
+def _dumped(
+    session: MaskedClient | None, nodes: tuple[Id, ...] | None, randomness: Randomness, before: dict[str, Any]
+) -> bytes:
+    """The state to keep: the secrets of the run at hand, until it is over; those of a new run replace an old one's."""
+    kept: dict[str, Any] = {}
+    if session is None:
+        kept = {name: value for name, value in before.items() if name != "drawn"}  # a message of another run
+    elif not session.done:
+        setting = session.setting
+        kept = {"run": setting.run, "nodes": nodes, "terms": setting.terms, "shape": asdict(setting.shape)}
+        kept["session"] = session.dump().decode()
+    if isinstance(randomness, SimulatedRandomness):
+        kept["drawn"] = randomness.drawn
+    return json.dumps(kept).encode() if kept else b""

@@ -1,0 +1,138 @@
+"""Clients on machines of their own, behind whatever carries bytes to them. Knows no transport."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from hushtune.errors import HushtuneError, SettingError, WireError
+from hushtune.federation.base import Dropped
+from hushtune.federation.envelope import Answer, Letter, proof_text
+from hushtune.identity import verified
+from hushtune.privacy.ledger import Charge, Ledger
+from hushtune.progress import Progress
+from hushtune.roster import Id, Roster
+from hushtune.rows import Parts
+from hushtune.search import Search
+from hushtune.space import Config, Space
+
+log = logging.getLogger("hushtune")
+
+Carry = Callable[[Mapping[Id, bytes]], Mapping[Id, bytes | Dropped]]
+"""One trip: a letter for each node, by its name, to what came back from it."""
+
+
+class RemoteFederation:
+    """Clients that are reached by letters.
+
+    With a pinned roster, the first letter is the same for all and goes to every node; a client proves by a signature
+    which node it is behind, and no other node gets its later ones. Without, a client is its node.
+
+    Args:
+        nodes: names of the nodes.
+        carry: the transport.
+        home: folder of the coordinator's ledgers.
+        roster: the pinned roster; None: all nodes, as they are.
+        simulated: whether this is a marked simulation. Clients that are not of the same mind do not count.
+    """
+
+    def __init__(
+        self, nodes: Sequence[Id], carry: Carry, home: Path, roster: Roster | None = None, simulated: bool = False
+    ) -> None:
+        if roster is None and not nodes:
+            raise SettingError("a run needs at least one client, but no node is connected")
+        self.home = home
+        self.roster = roster or Roster(tuple(nodes))
+        self.trips = 0
+        self.bytes: dict[Id, int] = dict.fromkeys(nodes, 0)  # both ways, by node
+        self._nodes = tuple(nodes)
+        self._carry = carry
+        self._pinned = roster is not None
+        self._simulated = simulated
+        self._seats: dict[Id, Id] = {} if self._pinned else {node: node for node in nodes}  # client -> node
+        self._met = not self._pinned
+
+    def key(self) -> str:
+        """The roster; unpinned nodes have new names after a restart, so then only how many there are."""
+        return self.roster.digest() if self._pinned else f"{len(self._nodes)} nodes"
+
+    def coordinator_ledger(self) -> Ledger:
+        """The coordinator's ledger for this roster; all unpinned nodes share one, whatever their names are today."""
+        name = self.roster.digest()[:16] if self._pinned else "nodes"
+        return Ledger(self.home / "coordinator" / f"ledger-{name}.db")
+
+    def check_ledgers(self, charge: Charge, needed: int) -> None:
+        """Every client looks into its own ledger when it is first asked."""
+
+    def check(self, space: Space, parts: Parts) -> None:
+        """Every client checks when it is first asked."""
+
+    def score(self, search: Search, configs: Sequence[Config], progress: Progress, private: bool, parts: Parts) -> None:
+        """Every client scores when it is first asked: that saves a trip."""
+
+    def exchange(self, name: str, out: Mapping[Id, bytes], progress: Progress) -> Mapping[Id, bytes | Dropped]:
+        """One trip. What a transport does not deliver, late and malformed answers are dropouts."""
+        self.trips += 1
+        nodes = None if self._pinned else self._nodes
+        letters = {id_: Letter(message, nodes).to_bytes() for id_, message in out.items()}
+        with progress.phase(name, len(out)) as advance:
+            replies = self._by_seat(letters) if self._met else self._to_all(letters)
+            advance(len(out))
+        return replies
+
+    def _by_seat(self, letters: Mapping[Id, bytes]) -> Mapping[Id, bytes | Dropped]:
+        answers = self._trip({self._seats[id_]: letter for id_, letter in letters.items() if id_ in self._seats})
+        replies: dict[Id, bytes | Dropped] = {}
+        for id_ in letters:
+            answer = answers[self._seats[id_]] if id_ in self._seats else Dropped("no node is this client's")
+            if isinstance(answer, Answer) and answer.name != id_:
+                answer = Dropped("its node answered for another client")
+            replies[id_] = answer.reply if isinstance(answer, Answer) else answer
+        return replies
+
+    def _to_all(self, letters: Mapping[Id, bytes]) -> Mapping[Id, bytes | Dropped]:
+        """The first trip with a pinned roster: finds out which client is behind which node."""
+        if len(set(letters.values())) != 1:
+            raise HushtuneError("the first message to the clients of a pinned roster must be the same for all")
+        (letter,) = set(letters.values())
+        self._met = True
+        keys = dict(zip(self.roster.ids, self.roster.keys or (), strict=True))
+        replies: dict[Id, bytes | Dropped] = {}
+        for node, answer in self._trip(dict.fromkeys(self._nodes, letter)).items():
+            if isinstance(answer, Dropped):
+                log.warning("%s: %s", node, answer.reason)
+            elif answer.name not in keys or not verified(
+                keys[answer.name], answer.proof, proof_text(answer.name, node, letter)
+            ):
+                log.warning("%s does not prove to be a client of the roster", node)
+            elif answer.name in replies:
+                log.warning(
+                    "%s and %s both are '%s'; the first one counts", self._seats[answer.name], node, answer.name
+                )
+            else:
+                self._seats[answer.name] = node
+                replies[answer.name] = answer.reply
+        absent = Dropped("no node has proved to be this client")
+        return {id_: replies.get(id_, absent) for id_ in letters}
+
+    def _trip(self, letters: Mapping[Id, bytes]) -> dict[Id, Answer | Dropped]:
+        """Sends letters to nodes; what is not an answer of this run's kind is a dropout."""
+        received = self._carry(letters)
+        answers: dict[Id, Answer | Dropped] = {}
+        for node, letter in letters.items():
+            content = received.get(node, Dropped("no reply"))
+            self.bytes[node] += len(letter) + (len(content) if isinstance(content, bytes) else 0)
+            answers[node] = self._read(content)
+        return answers
+
+    def _read(self, content: bytes | Dropped) -> Answer | Dropped:
+        if isinstance(content, Dropped):
+            return content
+        try:
+            answer = Answer.from_bytes(content)
+        except WireError as error:
+            return Dropped(f"malformed reply: {error}")
+        if answer.simulated != self._simulated:
+            return Dropped(f"the client is {'' if answer.simulated else 'not '}marked as a simulation")
+        return answer

@@ -1,0 +1,434 @@
+"""Runs over clients on machines of their own, without any transport: the same code runs under Flower."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from tests.federation.harness import CANDIDATES, Wire, data_of, distance
+
+import hushtune as ht
+from hushtune.bounds import Bound
+from hushtune.federation.envelope import Answer, Letter
+from hushtune.methods.ballots import TopVotes
+from hushtune.run import Openings
+
+PINNED = pytest.mark.parametrize("pinned", [False, True])
+
+
+@dataclass(frozen=True)
+class ThreeVotes:
+    """Opens three sums one after the other."""
+
+    voters: int = 1
+    name: ClassVar[str] = "three-votes"
+
+    def settled(self, candidates: ht.Candidates, clients: int, privacy: ht.Privacy | None) -> ThreeVotes:
+        return self
+
+    def bounds(self, candidates: ht.Candidates) -> tuple[Bound, ...]:
+        return (TopVotes(1, candidates, 0).bound,) * 3
+
+    def run(self, run: Openings) -> ht.Config:
+        sums = [run.sum(TopVotes(1, run.candidates, run.seed))["votes"] for _ in range(3)]
+        return run.candidates[int(np.argmax(np.sum(sums, axis=0)))]
+
+    def variants(self) -> Mapping[str, Any]:
+        return {}
+
+
+# ---- the same as in one process ----------------------------------------------------------------------
+
+
+@PINNED
+@pytest.mark.parametrize(("unit", "voters"), [("client", 1), ("record", 3)])
+@pytest.mark.parametrize("seal", [ht.Masked(dropouts=0.4), ht.Clear()], ids=["masked", "clear"])
+def test_a_simulation_equals_the_one_in_process(
+    tmp_path: Path, pinned: bool, unit: Any, voters: int, seal: ht.Masked
+) -> None:
+    wire = Wire(tmp_path, pinned=pinned, seed=7)
+    settings: dict[str, Any] = {
+        "method": ht.Vote(k=2, voters=voters),
+        "privacy": ht.Privacy(2.0, unit=unit),
+        "seal": seal,
+    }
+    remote = wire.tune(**settings)
+    clients = [ht.Client(data_of(at), distance, name=wire.names[at]) for at in range(5)]
+    local = ht.tune(clients, CANDIDATES, simulation=ht.Simulation(seed=7), quiet=True, **settings)
+    assert remote.opened == local.opened
+    assert remote.config == local.config
+    assert remote.simulation == {"seed": 7, "figures": None}
+    assert remote.ledger is None
+    assert not list(tmp_path.rglob("ledger*.db"))
+
+
+@PINNED
+def test_few_trips(tmp_path: Path, pinned: bool) -> None:
+    """Four for the first sum, with keys and scoring, and two for each later one; one more if lists are signed."""
+    wire, more = Wire(tmp_path, pinned=pinned), int(pinned)
+    federation = wire.federation()
+    result = wire.tune(federation, privacy=None, method=ht.Vote(k=1, decode="argmax"))
+    assert federation.trips == 4 + more
+    assert sum(result.opened[0].blocks["votes"]) == 5
+    federation = wire.federation()
+    wire.tune(federation, privacy=None, method=ThreeVotes())
+    assert federation.trips == (4 + more) + 2 * (2 + more)
+    assert all(seen.letter for seen in wire.seen)
+
+
+def test_scoring_happens_in_the_first_trip_and_only_once(tmp_path: Path) -> None:
+    @ht.objective
+    def counted(config: ht.Config, data: ht.Rows) -> float:
+        with open(tmp_path / "scored", "a") as file:
+            file.write("x")
+        return float(config["x"])
+
+    wire = Wire(tmp_path, objective=counted)
+    stages: dict[str, int] = {}
+
+    def note(trip: str, node: str, content: bytes, is_answer: bool) -> bytes:
+        path = tmp_path / "scored"
+        stages[trip] = len(path.read_text()) if path.exists() else 0
+        return content
+
+    wire.tamper = note
+    wire.tune()
+    assert stages == dict.fromkeys(("keys", "shares", "input", "unmask"), 5 * len(CANDIDATES))
+
+
+# ---- dropouts ----------------------------------------------------------------------------------------
+
+
+@PINNED
+def test_one_lost_before_its_input_and_one_after(tmp_path: Path, pinned: bool) -> None:
+    wire = Wire(tmp_path, pinned=pinned)
+
+    def dies(trip: str, node: str) -> str | None:
+        gone = {"node-101": ("input", "agree", "unmask"), "node-103": ("agree", "unmask")}
+        return "no reply within 600 s" if trip in gone.get(node, ()) else None
+
+    wire.fail = dies
+    result = wire.tune(privacy=None)
+    name = (lambda at: f"client-{at}") if pinned else (lambda at: f"node-{100 + at}")
+    assert result.dropped == {name(1): "no reply within 600 s"}
+    assert result.late == {name(3): "no reply within 600 s"}
+    expected = np.zeros(11, dtype=int)
+    for at in (0, 2, 3, 4):
+        expected[np.argmin([abs(c["x"] - np.mean(data_of(at)[1])) for c in CANDIDATES])] += 1
+    assert result.opened[0].blocks["votes"] == expected.tolist()
+    assert f"not counted: {name(1)}" in result.statement
+    assert f"out of reach before the sum was opened: {name(3)}" in result.statement
+    assert result.to_json()["clients"]["late"] == [{"client": name(3), "reason": "no reply within 600 s"}]
+
+
+@PINNED
+@pytest.mark.parametrize("trip", ["keys", "shares", "input", "unmask"])
+def test_too_many_lost_abort_with_nothing_opened_and_at_most_the_budget_reserved(
+    tmp_path: Path, pinned: bool, trip: str
+) -> None:
+    wire = Wire(tmp_path, pinned=pinned)
+    wire.fail = lambda t, node: "gone" if t == trip and node in ("node-100", "node-101", "node-102") else None
+    federation = wire.federation()
+    with pytest.raises(ht.AbortedError, match="nothing was opened"):
+        wire.tune(federation, folder=tmp_path / "run")
+    assert '"opened": []' in (tmp_path / "run" / "run.json").read_text()
+    (entry,) = federation.coordinator_ledger().entries()
+    assert not entry.opened
+    assert federation.coordinator_ledger().spent().epsilon <= 3.0
+    for at in range(5):
+        ledger = wire.ledger(at)
+        charged = len(ledger.entries()) if ledger.exists else 0
+        assert charged == (1 if trip == "unmask" or (trip == "input" and at > 2) else 0)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"garbage",
+        Letter(b"x", None).to_bytes(),
+        Answer(b"", "node-102", False, b"").to_bytes(),
+        Answer(b"junk", "node-102", False, b"").to_bytes(),
+        Answer(b"x" * 10, "node-104", False, b"").to_bytes(),
+        Answer(b"", "node-102", True, b"").to_bytes(),
+    ],
+    ids=["empty", "garbage", "letter", "no reply in it", "junk in it", "of another", "simulated"],
+)
+@pytest.mark.parametrize("trip", ["keys", "shares", "input"])
+def test_whatever_else_comes_back_is_a_dropout(tmp_path: Path, answer: bytes, trip: str) -> None:
+    wire = Wire(tmp_path)
+    wire.tamper = lambda t, node, content, back: answer if back and (t, node) == (trip, "node-102") else content
+    result = wire.tune(privacy=None)
+    assert set(result.dropped) == {"node-102"}
+    assert sum(result.opened[0].blocks["votes"]) == 4
+
+
+def test_an_old_reply_a_duplicate_and_a_wrong_length_are_dropouts(tmp_path: Path) -> None:
+    wire = Wire(tmp_path, clients=8)
+    first: dict[str, bytes] = {}
+
+    def stale(trip: str, node: str, content: bytes, is_answer: bool) -> bytes:
+        if not is_answer:
+            return content
+        first.setdefault(node, content)
+        if node == "node-101" and trip == "input":
+            return first[node]  # of another trip
+        if node == "node-102" and trip == "input":
+            return next(seen.answer for seen in wire.seen if seen.trip == "input")  # somebody else's
+        if node == "node-103" and trip == "input":
+            header = Answer.from_bytes(content)
+            return Answer(header.reply[:-40], header.name, False, b"").to_bytes()
+        return content
+
+    wire.tamper = stale
+    result = wire.tune(privacy=None)
+    assert set(result.dropped) == {"node-101", "node-102", "node-103"}
+    assert sum(result.opened[0].blocks["votes"]) == 5
+
+
+def test_a_client_that_is_no_simulation_does_not_count_in_one(tmp_path: Path) -> None:
+    wire = Wire(tmp_path)  # real clients
+    federation = wire.federation()
+    federation._simulated = True
+    with pytest.raises(ht.AbortedError, match="not marked as a simulation"):
+        wire.tune(federation, seed=3)
+
+
+# ---- what stays inside -------------------------------------------------------------------------------
+
+
+def _kills(config: ht.Config, data: ht.Rows) -> float:
+    os._exit(3)
+
+
+def _raises(config: ht.Config, data: ht.Rows) -> float:
+    raise RuntimeError(f"secret {data.y[0]}")
+
+
+@pytest.mark.parametrize("objective", [_kills, _raises])
+def test_an_objective_that_fails_or_kills_its_process_is_not_seen(tmp_path: Path, objective: Any) -> None:
+    wire = Wire(tmp_path)
+    good, bad = wire.objective, ht.objective(objective)
+    client = wire.client
+    wire.client = lambda at: setattr(wire, "objective", bad if at == 1 else good) or client(at)  # type: ignore[assignment]
+    result = wire.tune()
+    assert result.dropped == result.late == {}
+    assert {len(seen.answer) for seen in wire.seen if seen.trip == "keys"} == {
+        len(next(seen.answer for seen in wire.seen if seen.trip == "keys"))
+    }
+    assert "secret" not in result.statement
+
+
+def test_data_that_cannot_be_loaded_is_not_seen(tmp_path: Path) -> None:
+    wire = Wire(tmp_path)
+    client = wire.client
+
+    def unreadable() -> Any:
+        raise FileNotFoundError("no such hospital")
+
+    def make(at: int) -> ht.Client:
+        made = client(at)
+        made.data = unreadable if at == 2 else made.data
+        return made
+
+    wire.client = make  # type: ignore[method-assign]
+    for settings in (
+        {"method": ht.Vote(k=1)},
+        {"method": ht.Vote(k=1, voters=3), "privacy": ht.Privacy(3.0, unit="record")},
+    ):
+        other = Wire(tmp_path / str(len(settings)))
+        other.client = make  # type: ignore[method-assign]
+        result = other.tune(**settings)
+        assert result.dropped == {}
+        log = tmp_path / str(len(settings)) / "machine-2" / "clients" / "client-2" / "client.log"
+        assert "no such hospital" in log.read_text()
+    without = wire.tune(privacy=None)
+    assert "objective failed" in without.dropped["node-102"]
+
+
+@PINNED
+def test_secrets_are_in_the_state_only_until_the_run_is_over(tmp_path: Path, pinned: bool) -> None:
+    wire = Wire(tmp_path, pinned=pinned)
+    states: list[bytes] = []
+
+    def keep(trip: str, node: str, content: bytes, is_answer: bool) -> bytes:
+        states.append(wire.states.get(node, b""))
+        return content
+
+    wire.tamper = keep
+    wire.tune()
+    assert any(states)
+    assert set(wire.states.values()) == {b""}
+    import json
+
+    seeds = {json.loads(json.loads(s)["session"])["rounds"][0]["seed"] for s in states if b'"seed' in s}
+    assert len(seeds) == 5
+    sent = b"".join(seen.letter + seen.answer for seen in wire.seen)
+    disk = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    for seed in seeds:
+        assert bytes.fromhex(seed) not in sent + disk
+        assert seed.encode() not in sent + disk
+
+
+# ---- processes that come and go ----------------------------------------------------------------------
+
+
+def test_a_message_delivered_twice_gets_the_same_bytes(tmp_path: Path) -> None:
+    wire = Wire(tmp_path)
+    before: dict[tuple[str, str], bytes] = {}
+
+    def keep(trip: str, node: str, content: bytes, is_answer: bool) -> bytes:
+        if not is_answer:
+            before[trip, node] = wire.states.get(node, b"")
+        return content
+
+    wire.tamper = keep
+    wire.tune()
+    for seen in wire.seen:
+        for state in (before[seen.trip, seen.node], b""):  # a crash before the state was kept, and after a restart
+            again, _ = wire.endpoint(seen.node).reply(seen.letter, state)
+            assert again == seen.answer
+
+
+@pytest.mark.parametrize("trip", ["shares", "input", "unmask"])
+def test_a_node_that_restarts_in_the_middle_is_a_dropout(tmp_path: Path, trip: str) -> None:
+    wire = Wire(tmp_path)
+
+    def restart(t: str, node: str, content: bytes, is_answer: bool) -> bytes:
+        if t == trip and node == "node-101" and not is_answer:
+            wire.states[node] = b""
+        return content
+
+    wire.tamper = restart
+    result = wire.tune()
+    gone = result.late if trip == "unmask" else result.dropped
+    assert gone == {"node-101": "refused: this client has no part in that run, or its state is lost"}
+
+
+@PINNED
+def test_a_server_that_restarts_before_the_inputs_takes_the_run_up_again(tmp_path: Path, pinned: bool) -> None:
+    """Trials are reused, no ledger is charged twice, nothing is drawn twice."""
+    wire, folder = Wire(tmp_path, pinned=pinned), tmp_path / "run"
+
+    def crash(trip: str, node: str) -> str | None:
+        if trip == "shares" and node == "node-102":
+            raise KeyboardInterrupt
+        return None
+
+    wire.fail = crash
+    with pytest.raises(KeyboardInterrupt):
+        wire.tune(folder=folder)
+    wire.fail = lambda trip, node: None
+    if not pinned:
+        wire.nodes = [f"node-{900 + at}" for at in range(5)]  # unpinned nodes have new names after a restart
+    wire.states.clear()
+    result = wire.tune(folder=folder)
+    assert result.dropped == {}
+    assert [len(wire.ledger(at).entries()) for at in range(5)] == [1] * 5
+    assert len(wire.federation().coordinator_ledger().entries()) == 1
+
+
+def test_a_server_that_restarts_after_an_opening_reuses_it(tmp_path: Path) -> None:
+    wire, folder = Wire(tmp_path), tmp_path / "run"
+    opened = {"count": 0}
+
+    def crash(trip: str, node: str) -> str | None:
+        opened["count"] += trip == "unmask" and node == "node-104"
+        if trip == "input" and opened["count"] == 1:
+            raise KeyboardInterrupt
+        return None
+
+    wire.fail = crash
+    with pytest.raises(KeyboardInterrupt):
+        wire.tune(method=ThreeVotes(), folder=folder)
+    import json
+
+    (first,) = json.loads((folder / "run.json").read_text())["opened"]
+    wire.fail = lambda trip, node: None
+    result = wire.tune(method=ThreeVotes(), folder=folder)
+    assert result.opened[0].blocks == first["opened"]["blocks"]
+    assert len(result.opened) == 3
+    assert [len(wire.ledger(at).entries()) for at in range(5)] == [1] * 5
+
+
+def test_a_server_that_restarts_after_the_inputs_gets_no_second_noisy_sum(tmp_path: Path) -> None:
+    wire, folder = Wire(tmp_path), tmp_path / "run"
+    wire.fail = _interrupted_at_unmask
+    with pytest.raises(KeyboardInterrupt):
+        wire.tune(folder=folder)
+    wire.fail = lambda trip, node: None
+    with pytest.raises(ht.AbortedError, match="answered already"):
+        wire.tune(folder=folder)
+    assert [len(wire.ledger(at).entries()) for at in range(5)] == [1] * 5
+
+
+def _interrupted_at_unmask(trip: str, node: str) -> str | None:
+    if trip == "unmask":
+        raise KeyboardInterrupt
+    return None
+
+
+# ---- who is who --------------------------------------------------------------------------------------
+
+
+def test_a_node_that_cannot_prove_its_name_is_left_out(tmp_path: Path) -> None:
+    """A stranger who claims a name, and somebody else's proof under another node, count for nothing."""
+    wire = Wire(tmp_path, pinned=True)
+    stranger = ht.Identity.new()
+    client = wire.client
+
+    def make(at: int) -> ht.Client:
+        made = client(at)
+        if at == 2:
+            made.identity = stranger
+        return made
+
+    wire.client = make  # type: ignore[method-assign]
+    result = wire.tune(privacy=None)
+    assert result.dropped == {"client-2": "no node has proved to be this client"}
+
+
+def test_two_nodes_of_one_client_count_once(tmp_path: Path) -> None:
+    wire = Wire(tmp_path, pinned=True)
+    wire.names[3] = "client-1"
+    wire.identities[3] = wire.identities[1]
+    result = wire.tune(privacy=None)
+    assert result.dropped == {"client-3": "no node has proved to be this client"}
+    assert sum(result.opened[0].blocks["votes"]) == 4
+
+
+def test_more_nodes_than_the_roster_names(tmp_path: Path) -> None:
+    wire = Wire(tmp_path, clients=6, pinned=True)
+    assert wire.roster is not None
+    assert wire.roster.keys is not None
+    wire.roster = ht.Roster(wire.roster.ids[:5], wire.roster.keys[:5], wire.roster.seed)
+    result = wire.tune(privacy=None)
+    assert (result.asked, result.answered, result.dropped) == (5, 5, {})
+    assert any("the roster does not name this client" in repr(seen.answer) for seen in wire.seen)
+
+
+def test_without_nodes_there_is_no_run(tmp_path: Path) -> None:
+    wire = Wire(tmp_path)
+    wire.nodes = []
+    with pytest.raises(ht.SettingError, match="no node is connected"):
+        wire.federation()
+
+
+def test_a_ledger_that_refuses_does_so_before_anything_is_scored(tmp_path: Path) -> None:
+    wire = Wire(tmp_path)
+    wire.tune()
+    wire.objective = ht.objective(_raises)
+    with pytest.raises(ht.BudgetError):
+        wire.tune()
+    (tmp_path / "server" / "coordinator" / "ledger-nodes.db").unlink()
+    with pytest.raises(ht.AbortedError, match="ledger: its limit would be exceeded"):
+        wire.tune()
+    assert (
+        not list(tmp_path.rglob("machine-1/clients/*/client.log"))
+        or "objective failed" not in (tmp_path / "machine-1" / "clients" / "client-1" / "client.log").read_text()
+    )
