@@ -28,7 +28,7 @@ ROWS = [  # lowest first; a package name stands for all its modules, unless a mo
     ["rows", "trials", "objectives", "client", "search"],
     ["bounds", "query", "seals", "privacy.release"],
     ["federation", "disclosures", "result", "statement", "runfolder", "run", "simulation", "tuning"],
-    ["methods", "data", "training"],
+    ["methods", "data", "training", "flower"],
     ["verification", "study", "odds", "planning"],
     ["reporting"],
     ["cli", "bench"],

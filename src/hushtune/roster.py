@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tomllib
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,14 @@ from hushtune.errors import SettingError
 from hushtune.files import replace
 
 Id = str
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def check_name(name: object) -> Id:
+    """The name of a client, which also names its folder; anything else is refused."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise SettingError(f"a client's name must match {_NAME.pattern}, but got {name!r}")
+    return name
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,8 @@ class Roster:
     def __post_init__(self) -> None:
         if not self.ids:
             raise SettingError("a roster must name at least one client, but got none")
+        for name in self.ids:
+            check_name(name)
         if len(set(self.ids)) < len(self.ids):
             raise SettingError("a roster must name each client once, but got a name twice")
         if self.keys is not None and len(set(self.keys)) != len(self.ids):

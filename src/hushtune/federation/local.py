@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,13 +19,11 @@ from hushtune.privacy.ledger import Charge, Ledger
 from hushtune.privacy.release import respond
 from hushtune.progress import Progress
 from hushtune.randomness import SimulatedRandomness, SystemRandomness
-from hushtune.roster import Id, Roster
+from hushtune.roster import Id, Roster, check_name
 from hushtune.rows import WHOLE, Parts
 from hushtune.search import Search, default_jobs
 from hushtune.space import Config, Space
 from hushtune.trials import TrialStore
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def default_home() -> Path:
@@ -183,10 +180,7 @@ def _roster(clients: Sequence[Client], given: Roster | None) -> Roster:
         return given
     width = len(str(len(clients) - 1))
     ids = [client.name or f"client-{at:0{width}}" for at, client in enumerate(clients)]
-    for id_ in ids:
-        if not isinstance(id_, str) or not _NAME.fullmatch(id_):
-            raise SettingError(f"a client's name must match {_NAME.pattern}, but got {id_!r}")
-    for id_, times in Counter(id_.lower() for id_ in ids).items():  # some file systems ignore case
+    for id_, times in Counter(check_name(id_).lower() for id_ in ids).items():  # some file systems ignore case
         if times > 1:
             raise SettingError(f"clients must have different names, but got '{id_}' {times} times")
     pinned = [client.identity.public for client in clients if client.identity is not None]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import os
+import tomllib
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
 
 from hushtune.checks import integer, kind, number
-from hushtune.errors import RefusedError
+from hushtune.errors import RefusedError, SettingError
 from hushtune.privacy.accounting import Neighbours, Unit
 from hushtune.privacy.guarantee import Privacy
 
@@ -51,6 +55,21 @@ class Policy:
         kind("insecure", self.insecure, bool, optional=False)
         for name in ("seals", "queries", "units", "neighbours"):
             kind(name, getattr(self, name), tuple)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Policy:
+        """The policy in a TOML file: any of the arguments, as `epsilon = 1.0` or `seals = ["masked"]`."""
+        try:
+            raw = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise SettingError(f"{path} cannot be read: {error.strerror}") from None
+        except ValueError as error:
+            raise SettingError(f"{path} must be TOML, but: {error}") from None
+        known = [f.name for f in fields(cls)]
+        if unknown := sorted(set(raw) - set(known)):
+            raise SettingError(f"{path} may set {known}, but got {unknown}")
+        values: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in raw.items()}
+        return cls(**values)
 
     def check(
         self, query: str, seal: str, corrupt: float, insecure: bool, honest: int, privacy: Privacy | None
