@@ -1,0 +1,1 @@
+"""Ten nodes choose hyperparameters by a private vote, then train with them."""
