@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-torch test-browser screenshots docs lint format clean
+.PHONY: help demo test test-all test-torch test-flower test-browser screenshots docs lint format clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,6 +42,13 @@ $(VENV)/torch: $(VENV)/dev
 test-torch: $(VENV)/torch ## batched training of networks
 	$(BIN)/pytest -o addopts="-q --strict-markers --import-mode=importlib" tests/torch
 
+$(VENV)/flower: $(VENV)/dev
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,flower]'
+	@touch $@
+
+test-flower: $(VENV)/flower ## Flower: simulated nodes, and real processes on loopback that are killed (9 minutes)
+	$(BIN)/pytest -o addopts="-q --strict-markers --import-mode=importlib" tests/flower
+
 screenshots: $(VENV)/browser ## pictures of the demo's report for README and docs
 	$(BIN)/python tests/browser/screenshots.py runs/demo docs/pictures
 
@@ -62,7 +69,7 @@ format: $(VENV)/dev ## rewrite files in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test-all: test lint docs test-torch test-browser ## everything
+test-all: test lint docs test-torch test-flower test-browser ## everything
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) runs site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -141,7 +141,12 @@ class Party:
     def data(self) -> Any:
         """The client's data, loaded when it is first asked for; what the client's own code raises passes through."""
         given = self.client.data
-        return _in_rows(given()) if callable(given) and not hasattr(given, "__len__") else given
+        if not callable(given) or hasattr(given, "__len__"):
+            return given
+        try:
+            return _in_rows(given())
+        except SystemExit as error:
+            raise ObjectiveError(f"the function that loads the data called sys.exit({error.code!r})") from None
 
     def loaded(self) -> bool:
         """Whether there is data; if it cannot be loaded, the reason stays in the client's own log."""

@@ -72,6 +72,7 @@ class Result:
     simulation: dict[str, Any] | None
     hushtune: str
     index: int
+    traffic: dict[str, float] | None = None  # trips, and messages and bytes of an average client
     stated: str | None = field(default=None, repr=False)  # the statement as it was saved, once loaded
 
     @property
@@ -112,6 +113,7 @@ class Result:
             "opened": [asdict(opened) for opened in self.opened],
             "candidates": json.loads(self.candidates.to_json()),
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
+            "traffic": self.traffic,
             "ledger": asdict(self.ledger) if self.ledger else None,
             "simulation": self.simulation,
             "statement": self.statement,
@@ -168,6 +170,7 @@ class Result:
             opened=[Opened(**opened) for opened in raw["opened"]],
             candidates=Candidates.from_json(json.dumps(raw["candidates"])),
             seconds=raw["seconds"],
+            traffic=raw.get("traffic"),
             run=raw["run"],
             ledger=note,
             simulation=raw["simulation"],

@@ -141,6 +141,7 @@ def conduct(
     with _clock("ask and choose") as asking:
         config = method.run(run)
     result = run.result(config, method_to_json(method), calibrating | scoring | asking)
+    result.traffic = federation.traffic.per_client(len(federation.roster))
     if seed is not None:
         with _clock("reference figures") as referring:
             found = figures(method, run, result.index) if figures is not None else None

@@ -73,11 +73,15 @@ def test_few_trips(tmp_path: Path, pinned: bool) -> None:
     wire, more = Wire(tmp_path, pinned=pinned), int(pinned)
     federation = wire.federation()
     result = wire.tune(federation, privacy=None, method=ht.Vote(k=1, decode="argmax"))
-    assert federation.trips == 4 + more
+    assert federation.traffic.trips == 4 + more
     assert sum(result.opened[0].blocks["votes"]) == 5
+    assert result.traffic is not None
+    assert result.traffic["messages"] == 2 * (4 + more)
+    size = sum(len(seen.letter) + len(seen.answer) for seen in wire.seen)
+    assert result.traffic["bytes"] == pytest.approx(size / 5, abs=1)
     federation = wire.federation()
     wire.tune(federation, privacy=None, method=ThreeVotes())
-    assert federation.trips == (4 + more) + 2 * (2 + more)
+    assert federation.traffic.trips == (4 + more) + 2 * (2 + more)
     assert all(seen.letter for seen in wire.seen)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,11 @@ def simulate(main: Callable[[Grid, Context], Any], nodes: int, simulation: ht.Si
     """What `main` gives, run as a ServerApp over simulated nodes."""
     client_app, server_app, found = ClientApp(), ServerApp(), []
     hushtune.flower.register(
-        client_app, distance, data=lambda context: rows(context.node_config["partition-id"]), simulation=simulation, jobs=1
+        client_app,
+        distance,
+        data=lambda context: rows(context.node_config["partition-id"]),
+        simulation=simulation,
+        jobs=1,
     )
 
     @server_app.main()

@@ -123,3 +123,18 @@ def bench_dp_hype(
     for path in (*dp_hype_figures.draw(found, plots or out), dp_hype_tables.write(found, out)):
         if not json:
             print(f"wrote {path}")
+
+
+@bench_app.command("flower")
+def bench_flower(
+    nodes: Annotated[str, typer.Option(help="Numbers of simulated nodes, e.g. 10,50,100.")] = "10,50,100",
+    length: Annotated[int, typer.Option(help="Number of candidates.")] = 100,
+    repeats: Annotated[int, typer.Option(help="Times each is measured, in turns.")] = 5,
+    json: Json = False,
+) -> None:
+    """A masked vote on Flower's simulation engine, beside Flower's own SecAgg+."""
+    from hushtune.bench import flower
+    from hushtune.cli import show
+    from hushtune.progress import Progress
+
+    show.rows(flower.rows(_counts("nodes", nodes), length, repeats, Progress(quiet=True)), as_json=json)

@@ -21,12 +21,40 @@ class Dropped:
     reason: str
 
 
+@dataclass
+class Traffic:
+    """What was carried in a run, both ways."""
+
+    trips: int = 0
+    messages: int = 0
+    size: int = 0  # bytes
+
+    def count(self, sent: bytes, reply: bytes | Dropped) -> None:
+        """Adds one message, and the reply if there was one."""
+        answered = isinstance(reply, bytes)
+        self.messages += 1 + answered
+        self.size += len(sent) + (len(reply) if isinstance(reply, bytes) else 0)
+
+    def per_client(self, clients: int) -> dict[str, float]:
+        """Trips, and an average client's messages and bytes."""
+        return {
+            "trips": self.trips,
+            "messages": round(self.messages / clients, 2),
+            "bytes": round(self.size / clients),
+        }
+
+
 class Federation(Protocol):
     """The clients and how to reach them. Moves bytes; knows neither methods nor seals."""
 
     @property
     def roster(self) -> Roster:
         """All clients, in public order."""
+        ...
+
+    @property
+    def traffic(self) -> Traffic:
+        """What was carried so far."""
         ...
 
     def key(self) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from hushtune.checks import integer, kind
 from hushtune.client import Client, Party
 from hushtune.errors import AbortedError, LedgerError, SettingError
-from hushtune.federation.base import Dropped
+from hushtune.federation.base import Dropped, Traffic
 from hushtune.fingerprint import fingerprint
 from hushtune.objectives.base import check_fit
 from hushtune.privacy.ledger import Charge, Ledger
@@ -63,6 +63,7 @@ class LocalFederation:
         self.jobs = jobs or default_jobs()
         store = TrialStore(self.home / "trials.db")
         self.roster = _roster(clients, roster)
+        self.traffic = Traffic()
         self.parties = {
             id_: Party(id_, client, store, self.home, SystemRandomness())
             for id_, client in zip(self.roster.ids, clients, strict=True)
@@ -151,9 +152,11 @@ class LocalFederation:
     def exchange(self, name: str, out: Mapping[Id, bytes], progress: Progress) -> Mapping[Id, bytes | Dropped]:
         """Calls each client in turn."""
         replies: dict[Id, bytes | Dropped] = {}
+        self.traffic.trips += 1
         with progress.phase(name, len(out)) as advance:
             for id_, message in out.items():
                 replies[id_] = respond(message, self.parties[id_], self.roster)
+                self.traffic.count(message, replies[id_])
                 advance(1)
         return replies
 

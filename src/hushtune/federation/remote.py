@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from hushtune.errors import HushtuneError, SettingError, WireError
-from hushtune.federation.base import Dropped
+from hushtune.federation.base import Dropped, Traffic
 from hushtune.federation.envelope import Answer, Letter, proof_text
 from hushtune.identity import verified
 from hushtune.privacy.ledger import Charge, Ledger
@@ -44,8 +44,7 @@ class RemoteFederation:
             raise SettingError("a run needs at least one client, but no node is connected")
         self.home = home
         self.roster = roster or Roster(tuple(nodes))
-        self.trips = 0
-        self.bytes: dict[Id, int] = dict.fromkeys(nodes, 0)  # both ways, by node
+        self.traffic = Traffic()
         self._nodes = tuple(nodes)
         self._carry = carry
         self._pinned = roster is not None
@@ -73,7 +72,7 @@ class RemoteFederation:
 
     def exchange(self, name: str, out: Mapping[Id, bytes], progress: Progress) -> Mapping[Id, bytes | Dropped]:
         """One trip. What a transport does not deliver, late and malformed answers are dropouts."""
-        self.trips += 1
+        self.traffic.trips += 1
         nodes = None if self._pinned else self._nodes
         letters = {id_: Letter(message, nodes).to_bytes() for id_, message in out.items()}
         with progress.phase(name, len(out)) as advance:
@@ -122,7 +121,7 @@ class RemoteFederation:
         answers: dict[Id, Answer | Dropped] = {}
         for node, letter in letters.items():
             content = received.get(node, Dropped("no reply"))
-            self.bytes[node] += len(letter) + (len(content) if isinstance(content, bytes) else 0)
+            self.traffic.count(letter, content)
             answers[node] = self._read(content)
         return answers
 

@@ -163,6 +163,8 @@ def _clear(message: bytes, party: Party, roster: Roster, prepare: Prepare) -> by
     if request.seal.name != "clear":
         raise RefusedError(f"a request under seal '{request.seal.name}' must come through that seal")
     digest = hashlib.sha256(message).digest()
+    if (earlier := _earlier(party, request.run, _step(request), digest)) is not None:
+        return earlier
     return _once(request, digest, party, roster, prepare, lambda vector: protect(vector()))
 
 
@@ -182,10 +184,10 @@ def _masked(
     request = Request.from_bytes(parts[-1])
     if request.run != run or not isinstance(request.seal, Masked):
         raise RefusedError("the request is not of this run and seal")
-    if trip == "input" and (earlier := _earlier(party, run, _step(request), digest)) is not None:
+    if (earlier := _earlier(party, run, _step(request), digest)) is not None:  # keys for an old step are refused
         return earlier
     if trip == "keys":
-        _accept(request, digest, party, roster, prepare)
+        _accept(request, party, roster, prepare)
         if run not in party.sessions:
             setting = request.seal.setting(run, roster, request.terms())
             number = roster.ids.index(party.id)
@@ -227,8 +229,6 @@ def _no_input(request: bytes) -> tuple[IntArray, int]:
 
 def _keep(party: Party, charge: Charge | None, run: str, step: str, digest: bytes, make: Callable[[], bytes]) -> bytes:
     """The reply, on record before it leaves; the same request gets the same bytes, in whatever process."""
-    if (earlier := _earlier(party, run, step, digest)) is not None:
-        return earlier
     if party.ledger is None:
         return make()
     if not party.ledger.exists:
@@ -266,7 +266,7 @@ def _once(
     noisy opening of the same input. `seal` is given a function that computes the noisy vector; it calls it at most
     once.
     """
-    charge = _accept(request, digest, party, roster, prepare)
+    charge = _accept(request, party, roster, prepare)
     honest, step = request.seal.honest(len(roster)), _step(request)
 
     def noisy() -> IntArray:
@@ -314,11 +314,11 @@ def _answer(query: Query, party: Party, private: bool) -> IntArray:
         return query.bound.default(party.randomness)
 
 
-def _accept(request: Request, digest: bytes, party: Party, roster: Roster, prepare: Prepare) -> Charge:
+def _accept(request: Request, party: Party, roster: Roster, prepare: Prepare) -> Charge:
     """Whether the client takes part and can afford it, before it spends time; `commit` decides. Then it prepares."""
     _check(request, party, roster)
     charge = charge_of(request.run, request.query.name, request.plan, request.privacy)
-    if party.ledger is not None and _earlier(party, request.run, _step(request), digest) is None:
+    if party.ledger is not None:
         party.ledger.ensure(request.privacy)
         party.ledger.check(charge)
     prepare(request)

@@ -200,6 +200,12 @@ def _clients(result: Result) -> str:
         "dropped": len(result.dropped),
         "honest answers that carry the noise": f"{result.noise['honest']:g}",
     }
+    if result.traffic is not None:
+        facts = {**facts, "trips": f"{result.traffic['trips']:g}"}
+        facts = {
+            **facts,
+            "messages and bytes of an average client": "{messages:g}, {bytes:,.0f}".format(**result.traffic),
+        }
     listing = table(["dropped client", "reason"], result.dropped.items()) if result.dropped else ""
     listing += table(["counted, but lost before the end", "reason"], result.late.items()) if result.late else ""
     return table(["clients", ""], facts.items()) + listing

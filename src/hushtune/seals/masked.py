@@ -51,11 +51,11 @@ class Masked(Seal):
         everybody, near = -(-clients // 8), form.degree * 4  # a set of clients as bits; a list of neighbours
         trips = {
             "keys": (request, advert),
-            "shares": (near + form.degree * advert, near + form.degree * SEALED_BYTES),
+            "shares": (near + form.degree * advert, near + (form.degree + form.own) * SEALED_BYTES),
             "input": (near + form.degree * BOX_BYTES + everybody + request, length * bits // 8),
             "unmask": (
                 everybody + form.quorum * (4 + SIGNATURE_BYTES) * pinned,
-                near + form.degree * shamir.SHARE_BYTES,
+                near + (form.degree + form.own) * shamir.SHARE_BYTES,
             ),
         }
         framing = 150  # headers and lengths of a message and its reply
