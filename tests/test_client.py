@@ -101,4 +101,4 @@ def test_bad_clients() -> None:
 def test_a_damaged_trial_cache_is_named(tmp_path: Path) -> None:
     (tmp_path / "trials.db").write_bytes(b"not a database" * 100)
     with pytest.raises(ht.SettingError, match=r"trials\.db must be a trial cache"):
-        TrialStore(tmp_path / "trials.db")
+        TrialStore(tmp_path / "trials.db").check()

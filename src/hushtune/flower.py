@@ -110,6 +110,7 @@ def register(
         ("simulation", simulation, Simulation),
     ):
         kind(name, value, wanted)
+    Client(lambda: None, objective)  # refuses what is no objective
 
     @app.query(_ACTION)
     def hushtune(message: Message, context: Context) -> Message:

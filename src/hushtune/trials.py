@@ -28,19 +28,26 @@ _FAILURE = "failed"  # in place of a config's key, which is always JSON
 
 
 class TrialStore:
-    """Losses by (data fingerprint, objective fingerprint, seed, config), in one SQLite file."""
+    """Losses by (data fingerprint, objective fingerprint, seed, config), in one SQLite file, made when first used."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with self._open() as db:
-            db.execute("PRAGMA journal_mode=WAL")
-            db.execute(_TABLE)
+        self._made = False
+
+    def check(self) -> None:
+        """Refuses a file of another kind."""
+        with self._open():
+            pass
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             with closing(sqlite3.connect(self.path, timeout=60, isolation_level=None)) as db:
+                if not self._made:
+                    db.execute("PRAGMA journal_mode=WAL")
+                    db.execute(_TABLE)
+                    self._made = True
                 yield db
         except sqlite3.DatabaseError as error:
             raise SettingError(

@@ -62,6 +62,7 @@ class LocalFederation:
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.jobs = jobs or default_jobs()
         store = TrialStore(self.home / "trials.db")
+        store.check()
         self.roster = _roster(clients, roster)
         self.traffic = Traffic()
         self.parties = {

@@ -12,7 +12,7 @@ from hushtune.federation.envelope import Answer, Letter, proof_text
 from hushtune.identity import verified
 from hushtune.privacy.ledger import Charge, Ledger
 from hushtune.progress import Progress
-from hushtune.roster import Id, Roster
+from hushtune.roster import Id, Roster, check_name
 from hushtune.rows import Parts
 from hushtune.search import Search
 from hushtune.space import Config, Space
@@ -86,7 +86,9 @@ class RemoteFederation:
         for id_ in letters:
             answer = answers[self._seats[id_]] if id_ in self._seats else Dropped("no node is this client's")
             if isinstance(answer, Answer) and answer.name != id_:
-                answer = Dropped("its node answered for another client")
+                answer = Dropped(
+                    f"its node answered as {_shown(answer.name)}; with a pinned roster, give it to both sides"
+                )
             replies[id_] = answer.reply if isinstance(answer, Answer) else answer
         return replies
 
@@ -135,3 +137,11 @@ class RemoteFederation:
         if answer.simulated != self._simulated:
             return Dropped(f"the client is {'' if answer.simulated else 'not '}marked as a simulation")
         return answer
+
+
+def _shown(name: str) -> str:
+    """A client's own word for its name, if it is a name at all."""
+    try:
+        return f"'{check_name(name)}'"
+    except SettingError:
+        return "somebody else"

@@ -139,7 +139,6 @@ class Ledger:
                 db.execute("PRAGMA synchronous=OFF")  # the whole draft is made durable before it gets its name
                 db.execute(f"PRAGMA application_id={_APPLICATION}")
                 db.execute(f"PRAGMA user_version={_VERSION}")
-                db.execute("PRAGMA journal_mode=WAL")
                 db.execute("BEGIN")
                 for statement in _TABLES.split(";"):
                     db.execute(statement)
@@ -164,12 +163,15 @@ class Ledger:
             raise LedgerError(f"{self.path} does not exist; make it with `hushtune ledger limit {self.path} ...`")
         try:
             with closing(sqlite3.connect(self.path, timeout=120, isolation_level=None)) as db:
-                if db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
+                kind, version = db.execute(
+                    "SELECT application_id, user_version FROM pragma_application_id, pragma_user_version"
+                ).fetchone()
+                if kind != _APPLICATION:
                     raise LedgerError(f"{self.path} must be a hushtune ledger, but it is another kind of file")
-                version = db.execute("PRAGMA user_version").fetchone()[0]
                 if version != _VERSION:
                     raise LedgerError(f"{self.path} must have ledger version {_VERSION}, but got {version}")
-                db.execute("PRAGMA synchronous=FULL")
+                if write:
+                    db.execute("PRAGMA synchronous=FULL")
                 db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 yield db
                 db.execute("COMMIT")
