@@ -1,0 +1,52 @@
+"""The Python in docs/flower.md, and the app in examples/flower-vote, on a grid that calls the clients directly."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flwr.app import Context, RecordDict
+from tests.flower.direct import DirectGrid
+
+import hushtune as ht
+
+ROOT = Path(__file__).parent.parent.parent
+NODES: list[dict[str, Any]] = [{"partition-id": at, "num-partitions": 10, "hushtune-jobs": 1} for at in range(10)]
+
+
+def test_the_docs_run(capsys: pytest.CaptureFixture[str]) -> None:
+    scope: dict[str, Any] = {"__name__": "example"}
+    for code in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "flower.md").read_text(), re.DOTALL):
+        exec(compile(code, "flower.md", "exec"), scope)
+    scope["main"](DirectGrid(scope["app"], NODES), Context(1, 1, {}, RecordDict(), {}))
+    printed = capsys.readouterr().out
+    assert "10 clients were asked, 10 answered, each with 5 voters" in printed
+    assert "Guarantee: (1, 1e-05)-differential privacy for each record" in printed
+
+
+def test_the_example_tunes_and_trains(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its own settings, from its own pyproject; Flower's FedAvg sends its messages through the same grid."""
+    import tomllib
+
+    monkeypatch.syspath_prepend(str(ROOT / "examples" / "flower-vote"))
+    from flower_vote import client_app, server_app
+
+    config = tomllib.loads((ROOT / "examples" / "flower-vote" / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
+    server_app.main(DirectGrid(client_app.app, NODES), Context(1, 1, {}, RecordDict(), config["config"]))
+    printed = capsys.readouterr().out
+    assert "Guarantee: (1, 1e-05)-differential privacy for each record" in printed
+    found = re.search(r"accuracy after 10 rounds of FedAvg with (.*): (0\.\d+)", printed)
+    assert found is not None
+    assert float(found[2]) > 0.5
+    for name in [name for name in sys.modules if name.startswith("flower_vote")]:
+        del sys.modules[name]
+
+
+def test_plan_says_why_the_example_protects_records() -> None:
+    hopeless = ht.plan(10, 24, privacy=ht.Privacy(1.0), quiet=True)
+    fine = ht.plan(10, 24, privacy=ht.Privacy(1.0, unit="record"), voters=10, quiet=True)
+    assert hopeless.verdict.startswith("HOPELESS")
+    assert fine.verdict.startswith("Likely to work")
