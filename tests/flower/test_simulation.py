@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 from flwr.app import Context
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
@@ -14,6 +13,8 @@ from flwr.simulation import run_simulation
 
 import hushtune as ht
 import hushtune.flower
+from hushtune.bench import flower as bench
+from hushtune.progress import Progress
 
 CANDIDATES = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=21)
 NODES = 20
@@ -47,23 +48,30 @@ def simulate(main: Callable[[Grid, Context], Any], nodes: int, simulation: ht.Si
     return found[0]
 
 
-@pytest.mark.parametrize(("unit", "voters"), [("client", 1)])
-def test_a_masked_vote_equals_the_one_in_process(unit: Any, voters: int) -> None:
+def test_masked_votes_equal_those_in_process() -> None:
+    """Per client and per record: the same noisy sums, entry by entry."""
     mark = ht.Simulation(seed=5)
-    method, privacy = ht.Vote(k=3, voters=voters), ht.Privacy(2.0, unit=unit)
-    seen: dict[str, Any] = {}
+    settings: list[dict[str, Any]] = [
+        {"method": ht.Vote(k=3), "privacy": ht.Privacy(2.0)},
+        {"method": ht.Vote(k=3, voters=3), "privacy": ht.Privacy(2.0, unit="record")},
+    ]
 
-    def main(grid: Grid, context: Context) -> ht.Result:
-        federation_of = hushtune.flower.FlowerFederation
-        result = hushtune.flower.tune(
-            grid, CANDIDATES, method=method, privacy=privacy, simulation=mark, timeout=120, nodes=NODES, quiet=True
-        )
-        seen["class"] = federation_of
-        return result
+    def main(grid: Grid, context: Context) -> list[ht.Result]:
+        common: dict[str, Any] = {"simulation": mark, "timeout": 120, "nodes": NODES, "quiet": True}
+        return [hushtune.flower.tune(grid, CANDIDATES, **setting, **common) for setting in settings]
 
-    on_flower = simulate(main, NODES, mark)
     clients = [ht.Client(rows(at), distance) for at in range(NODES)]
-    in_process = ht.tune(clients, CANDIDATES, method=method, privacy=privacy, simulation=mark, quiet=True)
-    assert on_flower.opened == in_process.opened
-    assert on_flower.config == in_process.config
-    assert on_flower.dropped == {}
+    for setting, on_flower in zip(settings, simulate(main, NODES, mark), strict=True):
+        in_process = ht.tune(clients, CANDIDATES, **setting, simulation=mark, quiet=True)
+        assert on_flower.opened == in_process.opened
+        assert on_flower.config == in_process.config
+        assert on_flower.dropped == {}
+        assert on_flower.traffic is not None
+        assert on_flower.traffic["trips"] == 4
+
+
+def test_the_benchmark_is_exact_on_both_sides() -> None:
+    (row,) = bench.rows([4], length=10, repeats=1, progress=Progress(quiet=True))
+    assert (row["nodes"], row["trips"], row["messages"]) == (4, 4, 8)
+    assert row["seconds"] > 0
+    assert row["secagg_seconds"] > 0

@@ -17,7 +17,7 @@ from hushtune.federation.envelope import Answer, Letter, proof_text
 from hushtune.objectives.base import check_fit
 from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.release import Request, refused, respond
-from hushtune.randomness import Randomness, SimulatedRandomness, SystemRandomness
+from hushtune.randomness import SimulatedRandomness, SystemRandomness
 from hushtune.roster import Id, Roster
 from hushtune.seals.graph import Shape
 from hushtune.seals.masked_client import MaskedClient
@@ -79,15 +79,20 @@ class Endpoint:
         run = str(unpack(letter.message)[0].get("run"))
         kept = state if state.get("run") == run else {}
         if self._seed is not None:
-            party.randomness = SimulatedRandomness(self._seed, self._name, drawn=state.get("drawn", 0))
+            party.randomness = SimulatedRandomness(self._seed, self._name, drawn=kept.get("drawn", 0))
         roster = self._roster or _named(kept.get("nodes") or letter.nodes)
         if party.id not in roster.ids:
             raise RefusedError("the roster does not name this client")
         if "session" in kept:
             party.sessions[run] = _restored(kept, roster, party)
         reply = respond(letter.message, party, roster, lambda request: self._prepare(request, party))
-        nodes = None if self._roster is not None else roster.ids
-        return reply, _dumped(party.sessions.get(run), nodes, party.randomness, state)
+        session: MaskedClient | None = party.sessions.get(run)
+        if session is None and "session" in state:
+            return reply, json.dumps(state).encode()  # a message of another run, in which this client has no part
+        kept = {} if session is None or session.done else _dumped(session, None if self._roster else roster.ids)
+        if isinstance(party.randomness, SimulatedRandomness):
+            kept = {**kept, "run": run, "drawn": party.randomness.drawn}
+        return reply, json.dumps(kept).encode() if kept else b""
 
     def _prepare(self, request: Request, party: Party) -> None:
         """Scores what the query asks for, in other processes: what kills one of them is nobody else's business."""
@@ -111,17 +116,12 @@ def _restored(kept: dict[str, Any], roster: Roster, party: Party) -> MaskedClien
     return session.load(kept["session"].encode())
 
 
-def _dumped(
-    session: MaskedClient | None, nodes: tuple[Id, ...] | None, randomness: Randomness, before: dict[str, Any]
-) -> bytes:
-    """The state to keep: the secrets of the run at hand, until it is over; those of a new run replace an old one's."""
-    kept: dict[str, Any] = {}
-    if session is None:
-        kept = {name: value for name, value in before.items() if name != "drawn"}  # a message of another run
-    elif not session.done:
-        setting = session.setting
-        kept = {"run": setting.run, "nodes": nodes, "terms": setting.terms, "shape": asdict(setting.shape)}
-        kept["session"] = session.dump().decode()
-    if isinstance(randomness, SimulatedRandomness):
-        kept["drawn"] = randomness.drawn
-    return json.dumps(kept).encode() if kept else b""
+def _dumped(session: MaskedClient, nodes: tuple[Id, ...] | None) -> dict[str, Any]:
+    setting = session.setting
+    return {
+        "run": setting.run,
+        "nodes": nodes,
+        "terms": setting.terms,
+        "shape": asdict(setting.shape),
+        "session": session.dump().decode(),
+    }
