@@ -207,6 +207,9 @@ def test_too_few_answers_abort_with_nothing_opened(make_clients: Make, candidate
         client.policy = ht.Policy(opt_out=True)
     with pytest.raises(ht.AbortedError, match=r"9 of 10 clients must have sent keys, but got 8; nothing was opened"):
         tune(clients, candidates)
+    assert not list(home.glob("coordinator/*.db"))  # nobody was asked for an input: nothing is spent
+    with pytest.raises(ht.AbortedError, match=r"9 of 10 clients must answer .* but got 8; nothing was opened"):
+        tune(clients, candidates, seal=ht.Clear())
     (ledger,) = home.glob("coordinator/*.db")
     (entry,) = ht.Ledger(ledger).entries()
     assert not entry.opened  # reserved, not refunded

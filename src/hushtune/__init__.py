@@ -68,6 +68,7 @@ _HOMES = {
     "tuning": ["tune"],
     "verification": ["verify"],
 }
+_MODULES = ("data", "flower", "training")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
@@ -112,6 +113,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Loads public names when they are first used, so that importing hushtune is instant."""
+    if name in _MODULES:
+        return import_module(f"hushtune.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'hushtune' has no attribute '{name}'")
     module = import_module(f"hushtune.{_HOME_OF[name]}")

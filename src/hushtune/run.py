@@ -117,7 +117,7 @@ def rule_of(ledger: Ledger | None, privacy: Privacy | None) -> Rule:
 
 
 class Run:
-    """The server's side of one run. Reserves before it asks, and opens nothing that the plan did not announce."""
+    """The server's side of one run. Reserves before it asks for inputs, opens nothing that the plan did not announce."""
 
     def __init__(
         self,
@@ -198,13 +198,12 @@ class Run:
         request = Request(
             self.id, step, roster.digest(), query, self._seal, self.noise, self._privacy, self._voters, self.plan
         )
-        self._reserve()
         message = request.to_bytes()
         bits = sum_bits(len(roster), self._voters, query.bound, self.share_variance)
         last = step == len(self._bounds) - 1
         if self._session is None:
             self._session = self._seal.session(self.id, roster, request.terms(), self._folder.first_round())
-        total, dropped, late = self._session.sum(message, query.bound.length, bits, self._exchange, last)
+        total, dropped, late = self._session.sum(message, query.bound.length, bits, self._exchange, last, self._reserve)
         answered, needed = len(roster) - len(dropped), self._seal.needed(len(roster))
         if answered < needed:
             raise AbortedError(

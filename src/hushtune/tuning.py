@@ -76,7 +76,8 @@ def tune(
     Raises:
         SettingError: a setting breaks a constraint; nothing was spent.
         BudgetError: a ledger's limit would be exceeded; nothing was spent.
-        AbortedError: too few clients answered; nothing was opened, but the budget stays reserved.
+        AbortedError: too few clients answered; nothing was opened, but the budget stays reserved, unless nobody was
+            asked for an input yet.
     """
     kind("roster", roster, Roster)
     kind("simulation", simulation, Simulation)

@@ -38,7 +38,7 @@ def masked_run(tmp_path: Path, tamper: Any = None) -> tuple[Any, dict[str, Party
         return replies
 
     session = MASKED.session(RUN, THREE, masked_request().terms())
-    outcome = session.sum(masked_request().to_bytes(), 5, 32, exchange, True)
+    outcome = session.sum(masked_request().to_bytes(), 5, 32, exchange, True, lambda: None)
     return outcome, parties, view
 
 
@@ -95,7 +95,12 @@ def masked_opening(parties: dict[str, Party], first_round: int, asked: Request) 
     session = MASKED.session(RUN, THREE, asked.terms(), first_round)
     try:
         return session.sum(
-            asked.to_bytes(), 5, 32, lambda trip, out: {n: respond(m, parties[n], THREE) for n, m in out.items()}, True
+            asked.to_bytes(),
+            5,
+            32,
+            lambda trip, out: {n: respond(m, parties[n], THREE) for n, m in out.items()},
+            True,
+            lambda: None,
         )
     except ht.AbortedError as error:
         return str(error)

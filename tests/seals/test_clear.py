@@ -31,7 +31,7 @@ def test_the_sum_of_what_arrived() -> None:
     }
     roster = ht.Roster((*replies, "silent"))
     total, missing, _ = (
-        ht.Clear().session("run", roster, "terms").sum(b"request", 3, 64, lambda name, out: replies, True)
+        ht.Clear().session("run", roster, "terms").sum(b"request", 3, 64, lambda name, out: replies, True, lambda: None)
     )
     assert total.tolist() == [10, -10, 5 * 2**40]
     assert set(missing) == {"bad", "short", "no", "silent"}

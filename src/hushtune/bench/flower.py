@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import statistics
 import tempfile
 import time
@@ -61,6 +63,8 @@ def _ballot(node: int, length: int) -> IntArray:
 
 def rows(nodes: Sequence[int], length: int, repeats: int, progress: Progress) -> Iterator[dict[str, Any]]:
     """One row per number of nodes: medians over the repeats, taken in turns."""
+    logging.getLogger("flwr").setLevel(logging.WARNING)
+    os.environ.update({"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"})
     for count in nodes:
         yield _row(count, length, repeats, progress)
 

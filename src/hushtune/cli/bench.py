@@ -137,4 +137,4 @@ def bench_flower(
     from hushtune.cli import show
     from hushtune.progress import Progress
 
-    show.rows(flower.rows(_counts("nodes", nodes), length, repeats, Progress(quiet=True)), as_json=json)
+    show.rows(flower.rows(_counts("nodes", nodes), length, repeats, Progress(quiet=json)), as_json=json)

@@ -17,6 +17,10 @@ Exchange = Callable[[str, Mapping[Id, bytes]], Mapping[Id, Any]]
 """One trip: its name and a message for each client, to what came back (bytes, or something with a `reason`)."""
 
 
+Reserve = Callable[[], None]
+"""Reserves the run's cost, or raises; until then nothing is spent."""
+
+
 def floor_share(share: float, clients: int) -> int:
     """floor(share * clients) with the share as written: .3 of 10 is 3, though the float .3 is below 3/10."""
     return int(Fraction(str(share)) * clients)
@@ -102,7 +106,7 @@ class Summed(NamedTuple):
 class Session(Protocol):
     """The server's end of a seal in one run."""
 
-    def sum(self, request: bytes, length: int, bits: int, exchange: Exchange, last: bool) -> Summed:
+    def sum(self, request: bytes, length: int, bits: int, exchange: Exchange, last: bool, reserve: Reserve) -> Summed:
         """The sum of the vectors of all clients who answered.
 
         Args:
@@ -111,6 +115,7 @@ class Session(Protocol):
             bits: in which the sum lives: 32 or 64.
             exchange: the transport.
             last: whether this is the run's last sum.
+            reserve: called once, right before clients are asked for inputs.
         """
         ...
 

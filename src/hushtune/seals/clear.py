@@ -10,7 +10,7 @@ import numpy as np
 from hushtune.errors import WireError
 from hushtune.privacy.skellam import IntArray
 from hushtune.roster import Id, Roster
-from hushtune.seals.base import Exchange, Seal, Summed
+from hushtune.seals.base import Exchange, Reserve, Seal, Summed
 from hushtune.wire import pack, unpack_reply
 
 
@@ -43,10 +43,11 @@ class ClearSession:
 
     roster: Roster
 
-    def sum(self, request: bytes, length: int, bits: int, exchange: Exchange, last: bool) -> Summed:
+    def sum(self, request: bytes, length: int, bits: int, exchange: Exchange, last: bool, reserve: Reserve) -> Summed:
         """The sum of what arrived, and why each of the others is missing."""
         total = np.zeros(length, dtype=np.int64)
         missing: dict[Id, str] = {}
+        reserve()
         replies = exchange("asking clients", dict.fromkeys(self.roster.ids, request))
         for client in self.roster.ids:
             try:

@@ -12,7 +12,7 @@ from hushtune.errors import AbortedError, WireError
 from hushtune.identity import verified
 from hushtune.privacy.skellam import IntArray
 from hushtune.seals import crypto, shamir
-from hushtune.seals.base import Exchange, Summed
+from hushtune.seals.base import Exchange, Reserve, Summed
 from hushtune.seals.masked_setting import (
     ADVERT_BYTES,
     BOX_BYTES,
@@ -61,7 +61,7 @@ class MaskedServer:
         self._joined = 0  # how many clients shared when keys were last made anew
         self.trips = 0
 
-    def sum(self, request: bytes, length: int, bits: int, exchange: Exchange, last: bool) -> Summed:
+    def sum(self, request: bytes, length: int, bits: int, exchange: Exchange, last: bool, reserve: Reserve) -> Summed:
         """The sum over all clients whose input arrived, and why each of the others is missing.
 
         Args:
@@ -70,6 +70,7 @@ class MaskedServer:
             bits: of the sum.
             exchange: the transport.
             last: whether no other sum follows in this run: then no keys are made for one.
+            reserve: called once, right before clients are asked for inputs.
 
         Raises AbortedError, with nothing unmasked, if too few clients are left at any stage.
         """
@@ -80,6 +81,7 @@ class MaskedServer:
             self._joined = len(round_.boxes)
         sharers = Members.of(round_.boxes, self._setting.shape.clients)
         view = view_of(crypto.digest(request).hex(), sharers)
+        reserve()
         vectors, next_round = self._inputs(round_, sharers, request, length, bits, exchange, lost, last)
         self._enough(vectors, lost, "sent an input")
         answered = Members.of(vectors, self._setting.shape.clients)
