@@ -117,7 +117,7 @@ def rule_of(ledger: Ledger | None, privacy: Privacy | None) -> Rule:
 
 
 class Run:
-    """The server's side of one run. Reserves before it asks for inputs, opens nothing that the plan did not announce."""
+    """The server's side of one run. Reserves before it asks for inputs, and opens nothing that is not in its plan."""
 
     def __init__(
         self,
