@@ -16,7 +16,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import hushtune.methods  # noqa: F401 (its queries must be known before a client is asked one)
 from hushtune.checks import integer, kind, number
@@ -33,6 +33,7 @@ from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.policy import Policy
 from hushtune.privacy.release import refused
+from hushtune.progress import Progress
 from hushtune.result import Result
 from hushtune.roster import Id, Roster, check_name
 from hushtune.run import Method
@@ -74,9 +75,9 @@ def register(
     objective: Objective,
     *,
     data: Callable[[Context], Any],
-    policy: Policy | None = None,
-    roster: Roster | None = None,
-    identity: Identity | None = None,
+    policy: Policy | str | Path | None = None,
+    roster: Roster | str | Path | None = None,
+    identity: Identity | str | Path | None = None,
     home: str | Path | None = None,
     jobs: int | None = None,
     simulation: Simulation | None = None,
@@ -92,9 +93,9 @@ def register(
         app: the ClientApp.
         objective: how the client scores configs.
         data: called with Flower's context, when the data is first needed; gives the client's own data.
-        policy: what the client accepts, whatever the server asks. Default: everything its ledger allows.
-        roster: the pinned roster. Default: the server's word is taken for who takes part.
-        identity: the client's signing key; needed if a roster is pinned.
+        policy: what the client accepts, whatever the server asks, or a TOML file of it. Default: all its ledger allows.
+        roster: the pinned roster, or its file. Default: the server's word is taken for who takes part.
+        identity: the client's signing key, or its file; needed if a roster is pinned.
         home: folder of ledger and cached trials. Default: $HUSHTUNE_HOME, else .hushtune in the current folder.
         jobs: processes for scoring. Default: one per core.
         simulation: marks this client as simulated: seeded, no ledger. It then counts in marked simulations only.
@@ -103,17 +104,20 @@ def register(
         raise SettingError(f"app must be a flwr.clientapp.ClientApp, but got {type(app).__name__}")
     if not callable(data):
         raise SettingError(f"data must be a function of Flower's context, but got {type(data).__name__}")
+    if objective is None:
+        raise SettingError("objective must say how the client scores configs, but got None")
     for name, value, wanted in (
-        ("policy", policy, Policy),
-        ("roster", roster, Roster),
-        ("identity", identity, Identity),
-        ("simulation", simulation, Simulation),
+        ("policy", policy, (Policy, str, Path)),
+        ("roster", roster, (Roster, str, Path)),
+        ("identity", identity, (Identity, str, Path)),
+        ("home", home, (str, Path)),
+        ("jobs", jobs, (int,)),
+        ("simulation", simulation, (Simulation,)),
     ):
-        kind(name, value, wanted)
+        kind(name, value, *wanted)
     Client(lambda: None, objective)  # refuses what is no objective
 
-    @app.query(_ACTION)
-    def hushtune(message: Message, context: Context) -> Message:
+    def answer(message: Message, context: Context) -> Message:
         """One message of a run."""
         node = node_name(context.node_id)
         try:
@@ -121,13 +125,18 @@ def register(
             client = Client(lambda: data(context), objective, policy=given.policy, identity=given.identity)
             seed = simulation.seed if simulation is not None else None
             endpoint = Endpoint(client, given.name, node, given.home, given.roster, seed, given.jobs)
-            answer, state = endpoint.reply(_bytes_of(message.content), _state_of(context))
+            content, state = endpoint.reply(_bytes_of(message.content), _state_of(context))
             _keep_state(context, state)
         except Exception as error:  # nothing of this depends on data, but it is nobody else's business either
             log.error("hushtune: this client cannot take part: %s", error)
-            reply = refused("this client is not set up; see its own log")
-            answer = Answer(reply, node, simulation is not None, b"").to_bytes()
-        return Message(_record_of(answer), reply_to=message)
+            reply = refused("this client is not set up; see what its SuperNode printed")
+            content = Answer(reply, node, simulation is not None, b"").to_bytes()
+        return Message(_record_of(content), reply_to=message)
+
+    try:
+        app.query(_ACTION)(answer)
+    except ValueError:
+        raise SettingError("hushtune must be registered once for each ClientApp, but it is there already") from None
 
 
 class _NodeSettings:
@@ -136,41 +145,56 @@ class _NodeSettings:
     def __init__(
         self,
         config: Mapping[str, Any],
-        policy: Policy | None,
-        roster: Roster | None,
-        identity: Identity | None,
+        policy: Policy | str | Path | None,
+        roster: Roster | str | Path | None,
+        identity: Identity | str | Path | None,
         home: str | Path | None,
         jobs: int | None,
     ) -> None:
         found = _own(config, ("home", "name", "policy", "roster", "identity", "jobs"))
+        for name in ("home", "policy", "roster", "identity"):
+            kind(f"hushtune-{name}", found.get(name), str)
         self.home = Path(found.get("home") or home or default_home()).expanduser()
-        self.policy = Policy.load(found["policy"]) if "policy" in found else policy
-        self.roster = Roster.load(found["roster"]) if "roster" in found else roster
-        self.identity = Identity.load(found["identity"]) if "identity" in found else identity
-        self.jobs = integer("jobs", found.get("jobs", jobs) or default_jobs(), 1, 1024)
+        self.policy = _loaded(Policy, found.get("policy", policy))
+        self.roster = _loaded(Roster, found.get("roster", roster))
+        self.identity = _loaded(Identity, found.get("identity", identity))
+        wanted = found.get("jobs", jobs)
+        self.jobs = default_jobs() if wanted is None else integer("hushtune-jobs", wanted, 1, 1024)
         if self.roster is not None and self.identity is None:
             raise SettingError("a pinned roster needs an identity: set hushtune-identity in --node-config")
         self.name = self._name(config, found)
 
     def _name(self, config: Mapping[str, Any], found: Mapping[str, Any]) -> Id:
+        name: Id
         if self.roster is not None and self.identity is not None:
             for name, key in zip(self.roster.ids, self.roster.keys or (), strict=True):
                 if key == self.identity.public:
+                    if found.get("name", name) != name:
+                        raise SettingError(
+                            f"hushtune-name must be '{name}', as in the roster, but got {found['name']!r}"
+                        )
                     return name
             raise SettingError("the roster must hold this client's identity, but it does not")
-        if "name" in found or "partition-id" not in config:
-            if "name" not in found:
-                raise SettingError("a client needs a name: set hushtune-name or partition-id in --node-config")
+        if "name" in found:
             return check_name(found["name"])
-        width = len(str(int(config.get("num-partitions", 1)) - 1))
-        return f"client-{int(config['partition-id']):0{width}}"
+        if "partition-id" not in config:
+            raise SettingError("a client needs a name: set hushtune-name or partition-id in --node-config")
+        return f"client-{integer('partition-id', config['partition-id'], 0)}"
+
+
+_Kind = TypeVar("_Kind", Policy, Roster, Identity)
+
+
+def _loaded(wanted: type[_Kind], given: _Kind | str | Path | None) -> _Kind | None:
+    return wanted.load(given) if isinstance(given, str | Path) else given
 
 
 def _own(config: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
     """The entries of a Flower config that are for hushtune, without their prefix; unknown ones are refused."""
     found = {key.removeprefix("hushtune-"): value for key, value in config.items() if key.startswith("hushtune-")}
     if unknown := sorted(set(found) - set(known)):
-        raise SettingError(f"hushtune knows the settings {[f'hushtune-{n}' for n in known]}, but got {unknown}")
+        names = [f"hushtune-{name}" for name in unknown]
+        raise SettingError(f"hushtune knows the settings {[f'hushtune-{name}' for name in known]}, but got {names}")
     return found
 
 
@@ -217,12 +241,12 @@ def tune(
         privacy: the guarantee for everything opened. None: exact values are opened, and the statement says so.
         seal: how single contributions stay hidden. Default: `Masked()`.
         roster: the pinned roster that all clients were given, or its file. Default: all connected nodes, as they are.
-        nodes: for how many nodes to wait before anything is asked; after `timeout`, those missing count as dropped out
-            of a pinned roster, and a run without one is refused. Default: all of the roster; without one, those that
-            are connected now.
+        nodes: for how many nodes to wait before anything is asked; all that are connected then take part. After
+            `timeout`, those missing have dropped out of a pinned roster, and a run without one is refused. Default: as
+            many as the roster names; without one, those that are connected now.
         timeout: seconds for each trip; who has not answered by then has dropped out. Scoring is part of the first one.
         search: how clients fill their trials. Default: every candidate is scored.
-        simulation: marks the run as a simulation; the clients must be registered with the same mark and seed.
+        simulation: marks the run as a simulation; only clients that are registered with such a mark count.
         ledger: the coordinator's ledger. Default: one per roster, under `home`; all unpinned nodes share one.
         folder: where the run keeps its state; the same call with the same folder resumes it.
         home: folder of the coordinator's ledgers. Default: $HUSHTUNE_HOME, else .hushtune in the current folder.
@@ -230,15 +254,17 @@ def tune(
 
     Raises what `hushtune.tune` raises.
     """
+    if not (hasattr(grid, "send_and_receive") and hasattr(grid, "get_node_ids")):
+        raise SettingError(f"grid must be the Grid that Flower gives to `@app.main()`, but got {type(grid).__name__}")
     number("timeout", timeout, 0, 10**7, "()")
+    for name, value in (("folder", folder), ("home", home)):
+        kind(name, value, str, Path)
     kind("simulation", simulation, Simulation)
     if simulation is not None and simulation.reference is not None:
         raise SettingError("reference figures need all clients in one process; use hushtune.tune for those")
-    pinned = Roster.load(roster) if isinstance(roster, str | Path) else roster
-    kind("roster", pinned, Roster)
-    found = FlowerFederation(
-        grid, pinned, nodes, timeout, Path(home) if home is not None else default_home(), simulation is not None
-    )
+    kind("roster", roster, Roster, str, Path)
+    place = Path(home) if home is not None else default_home()
+    found = FlowerFederation(grid, _loaded(Roster, roster), nodes, timeout, place, simulation is not None, quiet)
     seed = simulation.seed if simulation is not None else None
     return conduct(found, candidates, method, privacy, seal, search, ledger, folder, quiet, seed)
 
@@ -247,15 +273,26 @@ class FlowerFederation(RemoteFederation):
     """The nodes of a Flower grid as a federation; the arguments are those of `tune`."""
 
     def __init__(
-        self, grid: Grid, roster: Roster | None, nodes: int | None, timeout: float, home: Path, simulated: bool
+        self,
+        grid: Grid,
+        roster: Roster | None,
+        nodes: int | None,
+        timeout: float,
+        home: Path,
+        simulated: bool,
+        quiet: bool,
     ) -> None:
         wanted = integer("nodes", nodes, 1) if nodes is not None else len(roster) if roster is not None else 1
         self._grid = grid
         self._timeout = timeout
-        self._ids = {node_name(number): number for number in _connected(grid, wanted, timeout)}
+        connected = _connected(grid, wanted, timeout, Progress(quiet))
+        self._ids = {node_name(number): number for number in connected}
         if roster is None and len(self._ids) < wanted:
-            raise SettingError(f"{wanted} nodes must be connected within {timeout:g} s, but got {len(self._ids)}")
-        super().__init__(sorted(self._ids), self._send, home, roster, simulated)
+            raise SettingError(
+                f"{wanted} nodes must be connected within {timeout:g} s, but got {len(self._ids)}; start more "
+                "SuperNodes, ask for fewer nodes or raise the timeout"
+            )
+        super().__init__(sorted(self._ids), self._send, home.resolve(), roster, simulated)
 
     def _send(self, letters: Mapping[Id, bytes]) -> Mapping[Id, bytes | Dropped]:
         """One message per node; replies are matched by the id of the message they answer."""
@@ -273,10 +310,13 @@ class FlowerFederation(RemoteFederation):
         return received
 
 
-def _connected(grid: Grid, wanted: int, timeout: float) -> list[int]:
+def _connected(grid: Grid, wanted: int, timeout: float, progress: Progress) -> list[int]:
     """The ids of all nodes, once there are as many as wanted, or the time is up."""
-    end = time.monotonic() + timeout
+    end, seen = time.monotonic() + timeout, -1
     while len(found := list(grid.get_node_ids())) < wanted and time.monotonic() < end:
+        if len(found) != seen:
+            progress.say(f"waiting for {wanted} nodes, {len(found)} connected; at most {timeout:g} s")
+            seen = len(found)
         time.sleep(_POLL)
     return found
 
@@ -317,15 +357,18 @@ def settings(context: Context) -> dict[str, Any]:
     """What the run config says for `tune`: entries `hushtune-epsilon`, `-delta`, `-unit`, `-neighbours` (privacy),
     `-dropouts`, `-corrupt` (of the seal Masked), `-timeout`, `-nodes`, `-roster`, `-folder` and `-home`.
 
-    Use: `tune(grid, candidates, method=Vote(), **settings(context))`. Empty texts count as not given.
+    Use: `tune(grid, candidates, method=Vote(), **settings(context))`. Empty texts count as not given, but for epsilon,
+    which must be a number, or "none" for a run that opens exact values.
     """
     known = tuple(name for names in _RUN_SETTINGS.values() for name in names)
     given = {name: value for name, value in _own(context.run_config, known).items() if value != ""}
     found = {name: given[name] for name in _RUN_SETTINGS[""] if name in given}
-    for argument, kind_ in (("privacy", Privacy), ("seal", Masked)):
+    if "epsilon" not in given:
+        raise SettingError('the run config must set hushtune-epsilon: a number, or "none" to open exact values')
+    makers: dict[str, Callable[..., Any]] = {"privacy": Privacy, "seal": Masked}
+    if given["epsilon"] == "none":
+        del makers["privacy"]
+    for argument, make in makers.items():
         if values := {name: given[name] for name in _RUN_SETTINGS[argument] if name in given}:
-            try:
-                found[argument] = kind_(**values)
-            except TypeError as error:
-                raise SettingError(f"the run config must say more about {argument}: {error}") from None
+            found[argument] = make(**values)
     return found

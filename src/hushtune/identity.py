@@ -54,10 +54,12 @@ class Identity:
         try:
             lines = Path(path).read_text(encoding="ascii").splitlines()
             secret = bytes.fromhex(lines[1])
-        except (OSError, ValueError, IndexError):
-            raise SettingError(f"{path} must be a file made by `hushtune identity new`") from None
+        except OSError as error:
+            raise SettingError(f"{path} cannot be read: {error.strerror}") from None
+        except (ValueError, IndexError):
+            secret = b""
         if len(secret) != 32:
-            raise SettingError(f"{path} must hold a key of 32 bytes, but got {len(secret)}")
+            raise SettingError(f"{path} must be a file made by `hushtune identity new`")
         return cls(secret)
 
 

@@ -15,6 +15,11 @@ class Progress:
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
 
+    def say(self, text: str) -> None:
+        """One line."""
+        if not self.quiet:
+            _error_console().print(text, highlight=False, markup=False)
+
     @contextmanager
     def phase(self, name: str, total: int) -> Iterator[Advance]:
         """One bar; the value given is called with how many more are done."""

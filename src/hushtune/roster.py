@@ -85,7 +85,9 @@ class Roster:
             raw = tomllib.loads(Path(path).read_text(encoding="utf-8"))
             clients = {str(name): bytes.fromhex(key) for name, key in raw["clients"].items()}
             seed = bytes.fromhex(raw["seed"])
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except OSError as error:
+            raise SettingError(f"{path} cannot be read: {error.strerror}") from None
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise SettingError(f"{path} must be a roster: `seed` and a table [clients] of names and keys") from None
         if len(seed) != 32 or any(len(key) != 32 for key in clients.values()):
             raise SettingError(f"{path} must hold a seed and keys of 32 bytes each")

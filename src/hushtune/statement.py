@@ -98,6 +98,11 @@ def _masked(result: Result) -> list[str]:
         f"Seal 'masked': {server} sees no single contribution but their sum, alone or together with up to "
         f"{floor_share(result.seal['corrupt'], result.asked)} of the {result.asked} clients (failure bound 2^-40)."
     ]
+    if not floor_share(result.seal["corrupt"], result.asked):
+        lines.append(
+            "  With so few clients none is taken to be corrupt: one that tells the server what it sent leaves it the "
+            "sum of the others."
+        )
     if result.seal["neighbours"] is not None:
         lines.append(
             f"INSECURE CHOICE, neighbours={result.seal['neighbours']}: the failure bound is not met, and a lying "

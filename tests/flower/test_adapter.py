@@ -80,7 +80,7 @@ def test_the_apps_own_functions_stay_and_a_second_registration_is_refused() -> N
 
     message = Message(RecordDict({"x": ConfigRecord({"a": 1})}), 1000, "train")
     assert grid.app(message, grid.contexts[1000]).content["x"]["a"] == 1
-    with pytest.raises(ValueError, match="already registered"):
+    with pytest.raises(ht.SettingError, match="must be registered once"):
         hushtune.flower.register(grid.app, distance, data=rows)
 
 
@@ -199,8 +199,15 @@ def test_a_server_with_another_roster_is_refused_by_every_client(pins: Path, tmp
     [
         ({}, "a client needs a name"),
         ({"hushtune-name": "../../etc"}, "a client's name must match"),
-        ({"hushtune-nmae": "x", "partition-id": 1}, "but got \\['nmae'\\]"),
-        ({"hushtune-jobs": 0.5, "partition-id": 1}, "1 <= jobs <= 1024"),
+        ({"hushtune-nmae": "x", "partition-id": 1}, "but got \\['hushtune-nmae'\\]"),
+        ({"hushtune-jobs": 0.5, "partition-id": 1}, "1 <= hushtune-jobs <= 1024"),
+        ({"hushtune-jobs": 0, "partition-id": 1}, "1 <= hushtune-jobs <= 1024"),
+        ({"hushtune-home": 3, "partition-id": 1}, "hushtune-home must be a str, but got 3"),
+        ({"partition-id": "a"}, "`partition-id >= 0` must hold for an integer"),
+        (
+            {"hushtune-roster": "ROSTER", "hushtune-identity": "FIRST", "hushtune-name": "x"},
+            "must be 'clinic-0', as in",
+        ),
         ({"hushtune-policy": "/nowhere.toml", "partition-id": 1}, "cannot be read"),
         ({"hushtune-roster": "ROSTER", "partition-id": 1}, "a pinned roster needs an identity"),
         ({"hushtune-roster": "ROSTER", "hushtune-identity": "STRANGER"}, "must hold this client's identity"),
@@ -210,14 +217,37 @@ def test_a_client_that_is_not_set_up_says_so_to_its_own_log_only(
     pins: Path, caplog: pytest.LogCaptureFixture, config: dict[str, Any], message: str
 ) -> None:
     ht.Identity.new().save(pins / "stranger.key")
-    places = {"ROSTER": str(pins / "roster.toml"), "STRANGER": str(pins / "stranger.key")}
+    places = {"ROSTER": str(pins / "roster.toml"), "STRANGER": str(pins / "stranger.key"), "FIRST": str(pins / "0.key")}
     grid = grid_of([{name: places.get(value, value) for name, value in config.items()}])
-    with caplog.at_level(logging.ERROR), pytest.raises(ht.AbortedError, match="not set up; see its own log"):
+    with (
+        caplog.at_level(logging.ERROR),
+        pytest.raises(ht.AbortedError, match="not set up; see what its SuperNode printed"),
+    ):
         tune(grid, seal=ht.Clear())
     assert caplog.text.count("this client cannot take part") == 1
     import re
 
     assert re.search(message, caplog.text)
+
+
+def test_a_ledger_goes_by_the_name_however_many_nodes_there_are(home: Path) -> None:
+    """A federation that grows must not give a client a new ledger."""
+    tune(grid_of(partitions(5)), privacy=ht.Privacy(1.0))
+    for config in (grown := partitions(11)):
+        config["num-partitions"] = 11
+    (home / "coordinator" / "ledger-nodes.db").unlink()
+    with pytest.raises(ht.AbortedError, match="ledger: its limit would be exceeded"):
+        tune(grid_of(grown), privacy=ht.Privacy(1.0), seal=ht.Masked(dropouts=0.1))
+
+
+def test_what_is_printed_while_waiting(capfd: pytest.CaptureFixture[str]) -> None:
+    grid = grid_of(partitions(5))
+    grid.tamper = lambda trip, message, reply: [] if message.metadata.dst_node_id == 1001 else [reply]
+    tune(grid, quiet=False)
+    printed = capfd.readouterr().err
+    assert "secure sum: keys: asking 5 clients" in printed
+    assert "secure sum: shares: asking 4 clients" in printed
+    assert "4/5" in printed
 
 
 def test_a_policy_file_of_the_operator_goes_before_the_apps(tmp_path: Path) -> None:
@@ -245,7 +275,9 @@ def test_a_marked_simulation_counts_only_where_both_sides_say_so() -> None:
     [
         ({"timeout": 0}, "0 < timeout < 1e\\+07"),
         ({"nodes": 0}, "`nodes >= 1` must hold"),
-        ({"roster": "/nowhere"}, "must be a roster"),
+        ({"roster": "/nowhere"}, "/nowhere cannot be read: No such file"),
+        ({"folder": 3}, "folder must be a str or Path"),
+        ({"home": 3}, "home must be a str or Path"),
         ({"method": "vote"}, "method must be a method such as Vote"),
         ({"privacy": 1.0}, "privacy must be a Privacy"),
     ],
@@ -263,7 +295,11 @@ def test_bad_settings_of_the_client() -> None:
     with pytest.raises(ht.SettingError, match="data must be a function of Flower's context"):
         hushtune.flower.register(ClientApp(), distance, data=[1, 2])  # type: ignore[arg-type]
     with pytest.raises(ht.SettingError, match="policy must be a Policy"):
-        hushtune.flower.register(ClientApp(), distance, data=rows, policy="none")  # type: ignore[arg-type]
+        hushtune.flower.register(ClientApp(), distance, data=rows, policy=3)  # type: ignore[arg-type]
+    with pytest.raises(ht.SettingError, match="how the client scores configs, but got None"):
+        hushtune.flower.register(ClientApp(), None, data=rows)  # type: ignore[arg-type]
+    with pytest.raises(ht.SettingError, match="grid must be the Grid that Flower gives"):
+        hushtune.flower.tune(None, CANDIDATES, method=ht.Vote())  # type: ignore[arg-type]
     with pytest.raises(ht.SettingError, match="objective must have a method losses"):
         hushtune.flower.register(ClientApp(), lambda config: 1.0, data=rows)  # type: ignore[arg-type]
 
@@ -273,14 +309,15 @@ def test_settings_from_the_run_config() -> None:
         given = {name.replace("_", "-"): value for name, value in config.items()}
         return hushtune.flower.settings(Context(1, 1, {}, RecordDict(), given))
 
-    assert of(voters=3) == {}
+    assert of(voters=3, hushtune_epsilon="none", hushtune_unit="record") == {}
     assert of(hushtune_epsilon=2.0, hushtune_unit="record", hushtune_dropouts=0.2, hushtune_timeout=9.0) == {
         "privacy": ht.Privacy(2.0, unit="record"),
         "seal": ht.Masked(dropouts=0.2),
         "timeout": 9.0,
     }
-    assert of(hushtune_folder="", hushtune_roster="", hushtune_nodes=4) == {"nodes": 4}
-    with pytest.raises(ht.SettingError, match="but got \\['epsilom'\\]"):
+    assert of(hushtune_epsilon="none", hushtune_folder="", hushtune_roster="", hushtune_nodes=4) == {"nodes": 4}
+    with pytest.raises(ht.SettingError, match="but got \\['hushtune-epsilom'\\]"):
         of(hushtune_epsilom=1.0)
-    with pytest.raises(ht.SettingError, match="the run config must say more about privacy: .*epsilon"):
-        of(hushtune_delta=1e-6)
+    for missing in ({}, {"hushtune_epsilon": ""}, {"hushtune_delta": 1e-6}):
+        with pytest.raises(ht.SettingError, match='must set hushtune-epsilon: a number, or "none"'):
+            of(**missing)

@@ -38,9 +38,8 @@ def test_the_example_tunes_and_trains(monkeypatch: pytest.MonkeyPatch, capsys: p
     server_app.main(DirectGrid(client_app.app, NODES), Context(1, 1, {}, RecordDict(), config["config"]))
     printed = capsys.readouterr().out
     assert "Guarantee: (1, 1e-05)-differential privacy for each record" in printed
-    found = re.search(r"accuracy after 10 rounds of FedAvg with (.*): (0\.\d+)", printed)
-    assert found is not None
-    assert float(found[2]) > 0.5
+    chosen, middle = re.findall(r"accuracy after 10 rounds of FedAvg: (0\.\d+)", printed)
+    assert float(chosen) > float(middle)
     for name in [name for name in sys.modules if name.startswith("flower_vote")]:
         del sys.modules[name]
 

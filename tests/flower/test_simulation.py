@@ -60,7 +60,7 @@ def test_masked_votes_equal_those_in_process() -> None:
         common: dict[str, Any] = {"simulation": mark, "timeout": 120, "nodes": NODES, "quiet": True}
         return [hushtune.flower.tune(grid, CANDIDATES, **setting, **common) for setting in settings]
 
-    clients = [ht.Client(rows(at), distance) for at in range(NODES)]
+    clients = [ht.Client(rows(at), distance, name=f"client-{at}") for at in range(NODES)]
     for setting, on_flower in zip(settings, simulate(main, NODES, mark), strict=True):
         in_process = ht.tune(clients, CANDIDATES, **setting, simulation=mark, quiet=True)
         assert on_flower.opened == in_process.opened

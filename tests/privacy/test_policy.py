@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import hushtune as ht
@@ -45,3 +47,20 @@ def test_bad_policies() -> None:
         ht.Policy(corrupt=1)
     with pytest.raises(ht.SettingError, match="smallest_cohort"):
         ht.Policy(smallest_cohort=0)
+
+
+def test_a_policy_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "policy.toml"
+    path.write_text('epsilon = 1.0\nseals = ["masked"]\nsmallest_cohort = 5\n')
+    assert ht.Policy.load(path) == ht.Policy(epsilon=1.0, seals=("masked",), smallest_cohort=5)
+    for content, message in (
+        ("epsilom = 1.0", r"may set \['epsilon', .*\], but got \['epsilom'\]"),
+        ("epsilon = -1", r"policy.toml: `0 < epsilon < inf` must hold, but got epsilon=-1"),
+        ('seals = "masked"', r"policy.toml: seals must be several names, .* but got 'masked'"),
+        ("epsilon =", "policy.toml must be TOML"),
+    ):
+        path.write_text(content)
+        with pytest.raises(ht.SettingError, match=message):
+            ht.Policy.load(path)
+    with pytest.raises(ht.SettingError, match="cannot be read: No such file"):
+        ht.Policy.load(tmp_path / "none.toml")

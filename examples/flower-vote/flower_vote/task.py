@@ -10,8 +10,9 @@ import hushtune as ht
 from hushtune.data import load
 from hushtune.data.splits import shares
 
-SPACE = ht.Space(eta0=ht.Float(1e-4, 10.0, log=True), alpha=ht.Float(1e-6, 1.0, log=True))
-CANDIDATES = SPACE.grid(eta0=6, alpha=4)  # public, fixed before the run
+SPACE = ht.Space(eta0=ht.Float(1e-4, 1.0, log=True), alpha=ht.Float(1e-6, 1e-1, log=True))
+CANDIDATES = SPACE.grid(eta0=5, alpha=6)  # public, fixed before the run
+MIDDLE = {"eta0": 1e-2, "alpha": 1e-4}  # what one might have taken without tuning
 CLASSES = np.arange(10)
 
 

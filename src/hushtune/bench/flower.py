@@ -146,7 +146,7 @@ def _masked_vote(
 ) -> tuple[float, FlowerFederation]:
     """Seconds of one exact vote, keys included."""
     start = time.perf_counter()
-    federation = FlowerFederation(grid, None, count, timeout=600, home=home, simulated=False)
+    federation = FlowerFederation(grid, None, count, timeout=600, home=home, simulated=False, quiet=True)
     method = Vote(k=_VOTES, decode="argmax")
     result = conduct(federation, candidates, method, None, Masked(), None, None, None, quiet=True, seed=None)
     seconds = time.perf_counter() - start

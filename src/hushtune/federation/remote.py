@@ -16,6 +16,7 @@ from hushtune.roster import Id, Roster, check_name
 from hushtune.rows import Parts
 from hushtune.search import Search
 from hushtune.space import Config, Space
+from hushtune.wire import unpack_reply
 
 log = logging.getLogger("hushtune")
 
@@ -75,9 +76,10 @@ class RemoteFederation:
         self.traffic.trips += 1
         nodes = None if self._pinned else self._nodes
         letters = {id_: Letter(message, nodes).to_bytes() for id_, message in out.items()}
+        progress.say(f"{name}: asking {len(out)} clients")
         with progress.phase(name, len(out)) as advance:
             replies = self._by_seat(letters) if self._met else self._to_all(letters)
-            advance(len(out))
+            advance(sum(map(_good, replies.values())))
         return replies
 
     def _by_seat(self, letters: Mapping[Id, bytes]) -> Mapping[Id, bytes | Dropped]:
@@ -137,6 +139,15 @@ class RemoteFederation:
         if answer.simulated != self._simulated:
             return Dropped(f"the client is {'' if answer.simulated else 'not '}marked as a simulation")
         return answer
+
+
+def _good(reply: bytes | Dropped) -> bool:
+    """Whether it is more than a refusal."""
+    try:
+        unpack_reply(reply)
+    except WireError:
+        return False
+    return True
 
 
 def _shown(name: str) -> str:

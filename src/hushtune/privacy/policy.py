@@ -54,7 +54,8 @@ class Policy:
         kind("opt_out", self.opt_out, bool, optional=False)
         kind("insecure", self.insecure, bool, optional=False)
         for name in ("seals", "queries", "units", "neighbours"):
-            kind(name, getattr(self, name), tuple)
+            if not isinstance(getattr(self, name), tuple | None):
+                raise SettingError(f'{name} must be several names, as in ("a", "b"), but got {getattr(self, name)!r}')
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
@@ -69,7 +70,10 @@ class Policy:
         if unknown := sorted(set(raw) - set(known)):
             raise SettingError(f"{path} may set {known}, but got {unknown}")
         values: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in raw.items()}
-        return cls(**values)
+        try:
+            return cls(**values)
+        except SettingError as error:
+            raise SettingError(f"{path}: {error}") from None
 
     def check(
         self, query: str, seal: str, corrupt: float, insecure: bool, honest: int, privacy: Privacy | None
