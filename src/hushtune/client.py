@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushtune.errors import ObjectiveError, SettingError
+from hushtune.errors import ObjectiveError, SettingError, described
 from hushtune.fingerprint import fingerprint
 from hushtune.identity import Identity
 from hushtune.objectives.base import Objective, checked_losses
@@ -118,10 +118,11 @@ class Party:
             return [self]
         if parts not in self._parts:
             try:
+                parts.check(self.data)
                 data, failure = parts.of(self.data), None
             except Exception as error:  # depends on the data, so it is nobody else's business
-                data, failure = [[] for _ in range(parts.voters)], f"rows cannot be split: {error}"
-                self.log(f"{failure} ({type(error).__name__})")
+                data, failure = [[] for _ in range(parts.voters)], f"rows cannot be split: {described(error)}"
+                self.log(failure)
             self._parts[parts] = [
                 Party(
                     self.id,
@@ -145,21 +146,23 @@ class Party:
             return given
         try:
             return _in_rows(given())
-        except SystemExit as error:
-            raise ObjectiveError(f"the function that loads the data called sys.exit({error.code!r})") from None
+        except (Exception, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # sys.exit, or the panic of a library
+            raise ObjectiveError(f"data cannot be loaded: {described(error)}") from None
 
     def loaded(self) -> bool:
         """Whether there is data; if it cannot be loaded, the reason stays in the client's own log."""
         try:
             return self.data is not None
         except Exception as error:
-            self.log(f"data cannot be loaded: {type(error).__name__}: {error}")
+            self.log(f"data cannot be loaded: {described(error)}")
             return False
 
     @property
-    def empty(self) -> bool:
-        """Whether there is nothing to score on. Data that cannot be loaded is a failure, not empty."""
-        return self.loaded() and hasattr(self.data, "__len__") and count_of(self.data) == 0
+    def silent(self) -> bool:
+        """Whether this is a part without rows: what it contributes depends on no data."""
+        return bool(self.part) and hasattr(self.data, "__len__") and count_of(self.data) == 0
 
     @cached_property
     def objective(self) -> Objective | None:

@@ -15,6 +15,10 @@ class SettingError(HushtuneError, ValueError):
     """A setting, argument or study file breaks a stated constraint."""
 
 
+class CacheError(SettingError):
+    """A trial cache cannot be used. Its message names a file of the client's, so it stays there."""
+
+
 class BoundError(HushtuneError):
     """A client's answer breaks the bound its query declared. Stays inside the client."""
 
@@ -45,3 +49,11 @@ class WireError(HushtuneError):
 
 class MissingExtraError(HushtuneError, ImportError):
     """An optional dependency is not installed; the message names the extra."""
+
+
+def described(error: BaseException) -> str:
+    """An error's class and text; the class alone if its text cannot be had."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except BaseException:
+        return type(error).__name__

@@ -11,6 +11,7 @@ from typing import Any
 
 from hushtune.checks import integer
 from hushtune.client import Party
+from hushtune.errors import described
 from hushtune.objectives.base import Objective, checked_losses
 from hushtune.space import Config, FloatArray
 
@@ -57,7 +58,7 @@ class Search:
         tasks, later = [], 0
         for party in parties:
             todo = self._todo(party, configs, private)
-            if party.failure is None and not party.empty:
+            if party.failure is None and not party.silent:
                 advance(len(configs) - len(todo))
             else:
                 later += len(configs)  # counted last: nobody sees who has nothing to score
@@ -72,7 +73,7 @@ class Search:
         advance(later)
 
     def _todo(self, party: Party, configs: Sequence[Config], private: bool) -> list[Config]:
-        if party.empty:  # the objective has nothing to work on: what such a part answers depends on no data
+        if party.silent:
             return []
         party.failure = None
         try:
@@ -80,7 +81,7 @@ class Search:
             if todo and private and party.failed_before(self.seed):
                 party.failure = "the objective failed in an earlier run; remove trials.db to try again"
         except Exception as error:  # the client's own data or objective cannot even be told apart
-            party.failure = f"{type(error).__name__}: {error}"
+            party.failure = described(error)
             party.log(f"cannot score: {party.failure}")
         return todo if party.failure is None else []
 
@@ -123,7 +124,7 @@ def _pool(work: Sequence[_Task], jobs: int) -> Iterator[tuple[int, FloatArray | 
     left = dict(enumerate(work))
     calls = [delayed(_numbered)(at, *task) for at, task in left.items()]
     try:
-        for at, outcome in Parallel(n_jobs=jobs, return_as="generator_unordered")(calls):
+        for at, outcome in Parallel(n_jobs=jobs, backend="loky", return_as="generator_unordered")(calls):
             del left[at]
             yield at, outcome
     except (BrokenProcessPool, PicklingError):
@@ -139,7 +140,7 @@ def _alone(at: int, *task: Any) -> tuple[int, FloatArray | str]:
     from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
 
     try:
-        ((_, outcome),) = Parallel(n_jobs=2)([delayed(_numbered)(at, *task)])
+        ((_, outcome),) = Parallel(n_jobs=2, backend="loky")([delayed(_numbered)(at, *task)])
     except TerminatedWorkerError:
         return at, "the process that scored this client died"
     except (BrokenProcessPool, PicklingError):

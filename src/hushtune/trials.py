@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushtune.errors import SettingError
+from hushtune.errors import CacheError, SettingError
 from hushtune.space import Config, FloatArray, config_key
 
 if TYPE_CHECKING:
@@ -50,9 +50,7 @@ class TrialStore:
                     self._made = True
                 yield db
         except sqlite3.DatabaseError as error:
-            raise SettingError(
-                f"{self.path} must be a trial cache, but got: {error}; remove it to score anew"
-            ) from None
+            raise CacheError(f"{self.path} must be a trial cache, but got: {error}; remove it to score anew") from None
 
     def get(self, data: str, objective: str, seed: int) -> dict[str, float]:
         """All known losses of one client and objective, by config key. A failed config is NaN."""

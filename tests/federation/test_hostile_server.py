@@ -290,3 +290,135 @@ def test_a_simulation_cannot_be_ordered_by_the_server(tmp_path: Path) -> None:
         assert "seed" not in json.dumps(unpack(Letter.from_bytes(seen.letter).message)[0])
     forged = pack({"kind": "to-client", "nodes": list(wire.nodes), "seed": 3}, b"x")
     assert reason_of(wire.deliver("node-100", forged)) == "a letter to a client was expected"
+
+
+# ---- state that was put back -------------------------------------------------------------------------
+
+
+def request_of(letter: bytes) -> dict[str, Any]:
+    """The request in a letter that carries one."""
+    return unpack(unpack(Letter.from_bytes(letter).message)[1][-1])[0]
+
+
+def with_request(letter: bytes, **changes: Any) -> bytes:
+    """The letter with another request in it."""
+
+    def change(header: dict[str, Any], parts: list[bytes]) -> None:
+        parts[-1] = pack({**unpack(parts[-1])[0], **changes})
+
+    return edited(letter, change)
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_keys_prepared_for_a_round_hide_one_input_only(tmp_path: Path, pinned: bool) -> None:
+    """The keys of a later round are made before its question is known. Put back to before its input, a client does not
+    give another input under the same masks, for whatever step."""
+    wire = Wire(tmp_path, pinned=pinned)
+    before: dict[tuple[str, str], bytes] = {}
+    letters: dict[int, bytes] = {}
+
+    def keep(trip: str, node: str, content: bytes, is_answer: bool) -> bytes:
+        if trip == "input" and node == "node-100" and not is_answer:
+            round_ = unpack(Letter.from_bytes(content).message)[0]["round"]
+            letters[round_] = content
+            before[trip, str(round_)] = wire.states[node]
+        return content
+
+    wire.tamper = keep
+    wire.tune(method=ThreeVotes(), privacy=None)
+    other = with_request(letters[1], step=2)
+    assert request_of(other)["step"] == 2
+    ledger = wire.ledger(0)
+    import sqlite3
+
+    with sqlite3.connect(ledger.path) as db:  # as if step 2 had not come yet
+        db.execute("DELETE FROM steps WHERE step IN ('step 2', '2 input')")
+    answer, _ = wire.endpoint("node-100").reply(other, before["input", "1"])
+    assert "step '1 input' of this run was answered already, for another request" in reason_of(answer)
+
+
+def test_a_refused_message_does_not_change_the_state(tmp_path: Path) -> None:
+    wire = Wire(tmp_path)
+    letters = stopped_before(wire, "input")
+    kept = wire.states["node-101"]
+    assert reason_of(wire.deliver("node-101", with_request(letters["node-101"], step=7)))
+    assert json.loads(wire.states["node-101"]) == json.loads(kept)
+    assert not reason_of(wire.deliver("node-101", letters["node-101"]))
+
+
+def test_a_reply_that_another_process_gave_leaves_the_state_as_it_was(tmp_path: Path) -> None:
+    """Two processes with one state: the ledger takes the first reply, and the other's session counts for nothing."""
+    wire = Wire(tmp_path)
+    letters = stopped_before(wire, "input")
+    kept = wire.states["node-101"]
+    first = wire.deliver("node-101", letters["node-101"])
+    again, state = wire.endpoint("node-101").reply(letters["node-101"], kept)
+    assert again == first
+    assert json.loads(state) == json.loads(kept)
+
+
+def test_a_state_without_its_ledger_is_of_no_use(tmp_path: Path) -> None:
+    wire = Wire(tmp_path)
+    letters = stopped_before(wire, "unmask")
+    wire.ledger(1).path.unlink()
+    assert "ledger does not know the run" in reason_of(wire.deliver("node-101", letters["node-101"]))
+
+
+# ---- one run, one set of terms, one client -----------------------------------------------------------
+
+
+def test_a_masked_run_does_not_go_on_in_the_clear(tmp_path: Path) -> None:
+    wire = Wire(tmp_path, pinned=True)
+    wire.tune(method=ThreeVotes(), privacy=None)
+    letter = sent(wire, "input", "node-101")
+    run = {**request_of(letter), "step": 5, "seal": {"name": "clear", "dropouts": 0.4, "corrupt": 0.1}}
+    answer = wire.deliver("node-101", Letter(pack(run), None).to_bytes())
+    assert reason_of(answer) == "the request's seal, privacy, noise or plan is not what the run began with"
+
+
+def test_two_nodes_that_share_a_ledger_by_mistake_do_not_count_twice(tmp_path: Path) -> None:
+    for seal in (ht.Clear(dropouts=0.4), ht.Masked(dropouts=0.4)):
+        wire = Wire(tmp_path / seal.name)
+        wire.names[3] = wire.names[1]
+        endpoint = wire.endpoint
+        wire.endpoint = lambda node, make=endpoint: make(node)  # type: ignore[misc]
+        (tmp_path / seal.name).mkdir()
+        (tmp_path / seal.name / "machine-1").mkdir()
+        (tmp_path / seal.name / "machine-3").symlink_to(tmp_path / seal.name / "machine-1")
+        result = wire.tune(seal=seal)
+        assert set(result.dropped) == {"node-103"}
+        assert "answered already, for another request" in result.dropped["node-103"]
+
+
+def test_keys_alone_fix_no_limit(tmp_path: Path) -> None:
+    wire = Wire(tmp_path)
+    stopped_before(wire, "shares", privacy=ht.Privacy(50.0))
+    assert [wire.ledger(at).limit() for at in range(5)] == [None] * 5
+    wire.tune(privacy=ht.Privacy(1.0))
+    assert [wire.ledger(at).limit() for at in range(5)] == [ht.Privacy(1.0).budget] * 5
+
+
+def test_an_identity_without_a_roster_is_not_used(tmp_path: Path) -> None:
+    wire = Wire(tmp_path)
+    client = wire.client
+
+    def make(at: int) -> ht.Client:
+        made = client(at)
+        made.identity = wire.identities[at]
+        return made
+
+    wire.client = make  # type: ignore[method-assign]
+    assert wire.tune().dropped == {}
+
+
+def test_a_trial_cache_that_cannot_be_written_is_named_to_the_client_only(tmp_path: Path) -> None:
+    wire = Wire(tmp_path)
+    (tmp_path / "machine-1").mkdir()
+    (tmp_path / "machine-1" / "trials.db").write_bytes(b"no database" * 100)
+    wire.tune()
+    wire.objective = ht.objective(lambda config, data: 1.0)
+    assert not any(b"trials.db" in seen.answer for seen in wire.seen)
+    assert (
+        "trials.db must be a trial cache"
+        in (tmp_path / "machine-1" / "clients" / "client-1" / "client.log").read_text()
+    )

@@ -232,6 +232,106 @@ def test_an_objective_that_fails_or_kills_its_process_is_not_seen(tmp_path: Path
     assert "secret" not in result.statement
 
 
+class _Panic(BaseException):
+    pass
+
+
+class _Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def _panics() -> Any:
+    raise _Panic
+
+
+def _mute() -> Any:
+    raise _Mute
+
+
+def _exits() -> Any:
+    raise SystemExit(3)
+
+
+class _NoLength:
+    shape = None
+
+    def __len__(self) -> int:
+        raise ValueError("no length")
+
+
+LOADERS: dict[str, Any] = {
+    "panics": _panics,
+    "mute": _mute,
+    "exits": _exits,
+    "scalar": lambda: np.array(3.0),
+    "no length": _NoLength,
+    "nothing": lambda: None,
+    "three": lambda: (1, 2, 3),
+    "empty": lambda: (np.zeros((0, 1)), np.zeros(0)),
+}
+
+
+@pytest.mark.parametrize("kind", list(LOADERS))
+@pytest.mark.parametrize("unit", ["client", "record"])
+def test_whatever_data_is_loaded_nobody_sees_the_difference(tmp_path: Path, kind: str, unit: Any) -> None:
+    wire = Wire(tmp_path)
+    client = wire.client
+
+    def make(at: int) -> ht.Client:
+        made = client(at)
+        made.data = LOADERS[kind] if at == 3 else made.data
+        return made
+
+    wire.client = make  # type: ignore[method-assign]
+    method = ht.Vote(k=1, voters=2 if unit == "record" else 1)
+    result = wire.tune(method=method, privacy=ht.Privacy(3.0, unit=unit))
+    assert result.dropped == result.late == {}
+    sizes: dict[str, set[int]] = {}
+    for seen in wire.seen:
+        sizes.setdefault(seen.trip, set()).add(len(seen.answer))
+    assert all(len(found) == 1 for found in sizes.values())
+
+
+class _Picky:
+    """Refuses a space, and a kind of data, as objectives may."""
+
+    def check(self, space: ht.Space) -> None:
+        raise ht.SettingError("knob 'x' must be a parameter of the model")
+
+    def losses(self, configs: Any, data: Any, seed: int) -> Any:
+        return np.zeros(len(configs))
+
+
+def test_a_space_that_is_refused_does_not_tell_who_has_data(tmp_path: Path) -> None:
+    """Else a server could ask at no cost."""
+    wire = Wire(tmp_path, objective=_Picky())
+    client = wire.client
+
+    def make(at: int) -> ht.Client:
+        made = client(at)
+        made.data = _panics if at == 3 else made.data
+        return made
+
+    wire.client = make  # type: ignore[method-assign]
+    with pytest.raises(ht.AbortedError, match="got 0; .*must be a parameter of the model"):
+        wire.tune()
+
+
+def test_rows_that_cannot_be_split_do_not_tell_who_has_data(tmp_path: Path) -> None:
+    wire = Wire(tmp_path)
+    client = wire.client
+
+    def make(at: int) -> ht.Client:
+        made = client(at)
+        made.data = _panics if at == 3 else lambda: [1.0, 2.0, 3.0]
+        return made
+
+    wire.client = make  # type: ignore[method-assign]
+    privacy = ht.Privacy(3.0, unit="record", neighbours="add-remove")
+    assert wire.tune(method=ht.Vote(k=1, voters=2), privacy=privacy).dropped == {}
+
+
 def test_data_that_cannot_be_loaded_is_not_seen(tmp_path: Path) -> None:
     wire = Wire(tmp_path)
     client = wire.client

@@ -267,3 +267,23 @@ def test_bad_terms(tmp_path: Path, arguments: dict[str, Any], message: str) -> N
 def test_a_missing_ledger_says_how_to_make_it(tmp_path: Path) -> None:
     with pytest.raises(ht.LedgerError, match=r"does not exist; make it with `hushtune ledger limit"):
         ht.Ledger(tmp_path / "none.db").spent()
+
+
+def test_what_is_written_survives_a_power_cut(tmp_path: Path) -> None:
+    """EXTRA (3) also brings the journal's end to disk; with less, a charge could come undone after the reply left."""
+    ledger = ht.Ledger.new(tmp_path / "ledger.db", epsilon=1.0, delta=1e-5)
+    with ledger._open(write=True) as db:
+        assert db.execute("PRAGMA synchronous").fetchone() == (3,)
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+
+
+def test_a_reply_may_answer_several_steps_each_once(tmp_path: Path) -> None:
+    ledger = ht.Ledger.new(tmp_path / "ledger.db")
+    assert not ledger.knows("r")
+    ledger.commit(None, "r", "a", b"1", b"reply", [("b", b"1", b"reply"), ("c", b"2", b"")])
+    assert ledger.knows("r")
+    assert ledger.answered("r", "b", b"1") == b"reply"
+    assert ledger.commit(None, "r", "d", b"3", b"next", [("c", b"2", b"")]) == b"next"
+    with pytest.raises(ht.RefusedError, match="step 'b' of this run was answered already"):
+        ledger.commit(None, "r", "e", b"4", b"other", [("b", b"4", b"other")])
+    assert ledger.answered("r", "e", b"4") is None

@@ -86,7 +86,7 @@ def test_more_parts_than_rows_and_parts_of_one_class_still_vote(tmp_path: Path) 
     inside = party(tmp_path, (x, np.zeros(6, dtype=int)))
     vector = contribution(QUERY, inside, Parts(40), private=True)
     assert vector.sum() == 2 * 40
-    assert sum(part.empty for part in inside.parts(Parts(40))) >= 34
+    assert sum(part.silent for part in inside.parts(Parts(40))) >= 34
 
 
 def test_without_epsilon_a_failing_part_is_not_hidden_but_an_empty_one_votes(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from hushtune.client import Client, Party
-from hushtune.errors import RefusedError, SettingError, WireError
+from hushtune.errors import CacheError, RefusedError, SettingError, WireError, described
 from hushtune.federation.envelope import Answer, Letter, proof_text
-from hushtune.objectives.base import check_fit
+from hushtune.objectives.base import check_data, check_space
 from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.release import Request, refused, respond
 from hushtune.randomness import SimulatedRandomness, SystemRandomness
@@ -58,10 +58,15 @@ class Endpoint:
         try:
             letter = Letter.from_bytes(content)
             reply, state = self._respond(letter, party, json.loads(state) if state else {})
+        except CacheError as error:
+            party.log(f"could not answer: {described(error)}")
+            reply = refused("internal error; see the client's own log")
         except (RefusedError, SettingError, WireError) as error:
             reply = refused(str(error))
-        except Exception as error:
-            party.log(f"could not answer: {type(error).__name__}: {error}")
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            party.log(f"could not answer: {described(error)}")
             reply = refused("internal error; see the client's own log")
         identity, proof = self._client.identity, b""
         if self._roster is not None and identity is not None:
@@ -84,12 +89,15 @@ class Endpoint:
         if party.id not in roster.ids:
             raise RefusedError("the roster does not name this client")
         if "session" in kept:
+            if party.ledger is not None and not (party.ledger.exists and party.ledger.knows(run)):
+                raise RefusedError("this client's ledger does not know the run, though its state does")
             party.sessions[run] = _restored(kept, roster, party)
         reply = respond(letter.message, party, roster, lambda request: self._prepare(request, party))
         session: MaskedClient | None = party.sessions.get(run)
-        if session is None and "session" in state:
-            return reply, json.dumps(state).encode()  # a message of another run, in which this client has no part
-        kept = {} if session is None or session.done else _dumped(session, None if self._roster else roster.ids)
+        if session is not None and session.made(reply):
+            kept = {} if session.done else _dumped(session, None if self._roster else roster.ids)
+        elif "session" in state:  # refused, or on record already: nothing has changed
+            return reply, json.dumps(state).encode()
         if isinstance(party.randomness, SimulatedRandomness):
             kept = {**kept, "run": run, "drawn": party.randomness.drawn}
         return reply, json.dumps(kept).encode() if kept else b""
@@ -97,9 +105,11 @@ class Endpoint:
     def _prepare(self, request: Request, party: Party) -> None:
         """Scores what the query asks for, in other processes: what kills one of them is nobody else's business."""
         candidates, seed = request.query.scored
-        if (objective := self._client.objective) is not None and party.loaded():
-            check_fit(objective, candidates.space, party.data)
-        units, private = party.parts(request.parts), request.privacy is not None
+        private, objective = request.privacy is not None, self._client.objective
+        check_space(objective, candidates.space)
+        if not private and party.loaded():
+            check_data(objective, party.data)  # with an epsilon, data of the wrong kind is a failure that nobody sees
+        units = party.parts(request.parts)
         Search(seed).fill(units, candidates.configs, self._jobs, lambda done: None, private, apart=True)
 
 

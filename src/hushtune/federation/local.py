@@ -14,7 +14,7 @@ from hushtune.client import Client, Party
 from hushtune.errors import AbortedError, LedgerError, SettingError
 from hushtune.federation.base import Dropped, Traffic
 from hushtune.fingerprint import fingerprint
-from hushtune.objectives.base import check_fit
+from hushtune.objectives.base import check_data, check_space
 from hushtune.privacy.ledger import Charge, Ledger
 from hushtune.privacy.release import respond
 from hushtune.progress import Progress
@@ -118,7 +118,8 @@ class LocalFederation:
             seen.add((id(objective), type(data)))
             _copyable(objective)
             fingerprint(objective)  # refuses what cannot be told apart in the trial cache
-            check_fit(objective, space, data)
+            check_space(objective, space)
+            check_data(objective, data)
 
     def check_ledgers(self, charge: Charge, needed: int) -> None:
         """Refuses a run that too few clients' own ledgers allow, before anybody spends time on scoring."""

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from hushtune.errors import HushtuneError, SettingError, WireError
+from hushtune.errors import SettingError, WireError
 from hushtune.federation.base import Dropped, Traffic
 from hushtune.federation.envelope import Answer, Letter, proof_text
 from hushtune.identity import verified
@@ -51,7 +51,6 @@ class RemoteFederation:
         self._pinned = roster is not None
         self._simulated = simulated
         self._seats: dict[Id, Id] = {} if self._pinned else {node: node for node in nodes}  # client -> node
-        self._met = not self._pinned
 
     def key(self) -> str:
         """The roster; unpinned nodes have new names after a restart, so then only how many there are."""
@@ -78,7 +77,8 @@ class RemoteFederation:
         letters = {id_: Letter(message, nodes).to_bytes() for id_, message in out.items()}
         progress.say(f"{name}: asking {len(out)} clients")
         with progress.phase(name, len(out)) as advance:
-            replies = self._by_seat(letters) if self._met else self._to_all(letters)
+            unmet = self._pinned and not set(letters) <= set(self._seats) and len(set(letters.values())) == 1
+            replies = self._to_all(letters) if unmet else self._by_seat(letters)
             advance(sum(map(_good, replies.values())))
         return replies
 
@@ -95,11 +95,9 @@ class RemoteFederation:
         return replies
 
     def _to_all(self, letters: Mapping[Id, bytes]) -> Mapping[Id, bytes | Dropped]:
-        """The first trip with a pinned roster: finds out which client is behind which node."""
-        if len(set(letters.values())) != 1:
-            raise HushtuneError("the first message to the clients of a pinned roster must be the same for all")
+        """A message that is the same for all, with a pinned roster: finds out which client is behind which node."""
         (letter,) = set(letters.values())
-        self._met = True
+        self._seats.clear()
         keys = dict(zip(self.roster.ids, self.roster.keys or (), strict=True))
         replies: dict[Id, bytes | Dropped] = {}
         for node, answer in self._trip(dict.fromkeys(self._nodes, letter)).items():

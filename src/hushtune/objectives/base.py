@@ -60,14 +60,19 @@ def _seeded(seed: int) -> Iterator[None]:
             torch.set_rng_state(torchs)
 
 
-def check_fit(objective: Objective, space: Space, data: Any) -> None:
-    """Lets the objective refuse a space or a KIND of data, through methods `check(space)` and `check_data(data)`.
+def check_space(objective: Objective | None, space: Space) -> None:
+    """Lets the objective refuse a space, through a method `check(space)`, before anything is scored or spent."""
+    if callable(check := getattr(objective, "check", None)):
+        check(space)
 
-    Called before anything is scored or spent. What a check says is public, so it must not look into the data.
+
+def check_data(objective: Objective | None, data: Any) -> None:
+    """Lets the objective refuse a KIND of data, through a method `check_data(data)`, before anything is scored.
+
+    What a check says is public, so it must not look into the data.
     """
-    for name, value in (("check", space), ("check_data", data)):
-        if callable(check := getattr(objective, name, None)):
-            check(value)
+    if callable(check := getattr(objective, "check_data", None)):
+        check(data)
 
 
 @dataclass(frozen=True)

@@ -171,7 +171,7 @@ class Ledger:
                 if version != _VERSION:
                     raise LedgerError(f"{self.path} must have ledger version {_VERSION}, but got {version}")
                 if write:
-                    db.execute("PRAGMA synchronous=FULL")
+                    db.execute("PRAGMA synchronous=EXTRA")  # the journal's end is on disk too before anything leaves
                 db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 yield db
                 db.execute("COMMIT")
@@ -319,10 +319,31 @@ class Ledger:
         with self._open() as db:
             return _answered(db, run, step, request)
 
-    def commit(self, charge: Charge | None, run: str, step: str, request: bytes, reply: bytes) -> bytes:
+    def knows(self, run: str) -> bool:
+        """Whether anything was ever answered in a run."""
+        with self._open() as db:
+            return db.execute("SELECT 1 FROM steps WHERE run=? LIMIT 1", (run,)).fetchone() is not None
+
+    def commit(
+        self,
+        charge: Charge | None,
+        run: str,
+        step: str,
+        request: bytes,
+        reply: bytes,
+        also: Sequence[tuple[str, bytes, bytes]] = (),
+    ) -> bytes:
         """Reserves the run's cost and keeps the reply, in one transaction, before the reply leaves.
 
         Gives back the reply on record: if another process was faster, that one's, so that only one ever leaves.
+
+        Args:
+            charge: what the run costs; None: nothing leaves that depends on data.
+            run: the run's id.
+            step: what is answered.
+            request: the digest of what it is answered for.
+            reply: what leaves.
+            also: other (step, request, reply) that are answered thereby; each once, as the step itself.
         """
         if charge is not None:
             epsilon_of(charge.events, charge.delta)
@@ -331,7 +352,9 @@ class Ledger:
                 return earlier
             if charge is not None:
                 self._record(db, charge)
-            db.execute("INSERT INTO steps VALUES (?,?,?,?)", (run, step, request, reply))
+            for name, asked, kept in [(step, request, reply), *also]:
+                if _answered(db, run, name, asked) is None:
+                    db.execute("INSERT INTO steps VALUES (?,?,?,?)", (run, name, asked, kept))
         return reply
 
     def mark_opened(self, run: str) -> None:

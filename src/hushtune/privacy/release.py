@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from hushtune.client import Party
-from hushtune.errors import BudgetError, LedgerError, RefusedError, SettingError, WireError
+from hushtune.errors import BudgetError, CacheError, LedgerError, RefusedError, SettingError, WireError, described
 from hushtune.privacy.accounting import epsilon_of
 from hushtune.privacy.events import Event, event_from_json, event_to_json
 from hushtune.privacy.guarantee import Privacy
@@ -36,6 +36,8 @@ from hushtune.wire import pack, unpack
 
 _LONGEST_PLAN = 10_000
 _MOST_RUNS = 16  # that a client has keys for at one time
+_TERMS = "terms"  # the name under which a ledger keeps what a run's requests have in common
+_OTHER_TERMS = "the request's seal, privacy, noise or plan is not what the run began with"
 _RUN = re.compile(r"[0-9a-f]{32}")
 
 
@@ -141,6 +143,9 @@ def respond(message: bytes, party: Party, roster: Roster, prepare: Prepare = _no
         if header.get("kind") == "masked":
             return _masked(header, parts, message, party, roster, prepare)
         return _clear(message, party, roster, prepare)
+    except CacheError as error:
+        party.log(f"could not answer: {described(error)}")
+        return refused("internal error; see the client's own log")
     except (RefusedError, WireError, SettingError) as error:
         return refused(str(error))
     except LedgerError as error:
@@ -148,7 +153,7 @@ def respond(message: bytes, party: Party, roster: Roster, prepare: Prepare = _no
         reason = "its limit would be exceeded" if isinstance(error, BudgetError) else "it cannot be used"
         return refused(f"ledger: {reason}; see the client's own log")
     except Exception as error:
-        party.log(f"could not answer: {type(error).__name__}: {error}")
+        party.log(f"could not answer: {described(error)}")
         return refused("internal error; see the client's own log")
 
 
@@ -162,7 +167,7 @@ def _clear(message: bytes, party: Party, roster: Roster, prepare: Prepare) -> by
     request = Request.from_bytes(message)
     if request.seal.name != "clear":
         raise RefusedError(f"a request under seal '{request.seal.name}' must come through that seal")
-    digest = hashlib.sha256(message).digest()
+    digest = _digest(message, party)
     if (earlier := _earlier(party, request.run, _step(request), digest)) is not None:
         return earlier
     return _once(request, digest, party, roster, prepare, lambda vector: protect(vector()))
@@ -173,7 +178,7 @@ def _masked(
 ) -> bytes:
     """Seal 'masked': several trips, of which one carries the input and two carry the request."""
     run, trip = str(header.get("run")), str(header.get("trip"))
-    step, digest = f"{header.get('round')} {trip}", hashlib.sha256(message).digest()
+    step, digest = f"{header.get('round')} {trip}", _digest(message, party)
     if (earlier := _earlier(party, run, step, digest)) is not None:
         return earlier
     if trip not in ("keys", "input"):
@@ -187,7 +192,8 @@ def _masked(
     if (earlier := _earlier(party, run, _step(request), digest)) is not None:  # keys for an old step are refused
         return earlier
     if trip == "keys":
-        _accept(request, party, roster, prepare)
+        _accept(request, party, roster)
+        prepare(request)
         if run not in party.sessions:
             setting = request.seal.setting(run, roster, request.terms())
             number = roster.ids.index(party.id)
@@ -195,7 +201,7 @@ def _masked(
             party.sessions[run] = MaskedClient(setting, number, party.randomness, party.client.identity)
     session = _session(party, run)
     if session.setting.terms != request.terms():
-        raise RefusedError("the request's seal, privacy, noise or plan is not what the run began with")
+        raise RefusedError(_OTHER_TERMS)
     if trip == "keys":
         return _keep(party, None, run, step, digest, lambda: session.step(message, _no_input))
     bits = sum_bits(len(roster), request.voters, request.query.bound, _share_variance(request, roster))
@@ -206,7 +212,13 @@ def _masked(
         roster,
         prepare,
         lambda vector: session.step(message, lambda _: (vector(), bits)),
+        place=step,
     )
+
+
+def _digest(message: bytes, party: Party) -> bytes:
+    """Stands for a message to this very client: two that share a ledger by mistake do not give each other's answers."""
+    return hashlib.sha256(f"{party.id}\n".encode() + message).digest()
 
 
 def _session(party: Party, run: str) -> MaskedClient:
@@ -227,13 +239,22 @@ def _no_input(request: bytes) -> tuple[IntArray, int]:
     raise RefusedError("no input is due in this trip")
 
 
-def _keep(party: Party, charge: Charge | None, run: str, step: str, digest: bytes, make: Callable[[], bytes]) -> bytes:
+def _keep(
+    party: Party,
+    charge: Charge | None,
+    run: str,
+    step: str,
+    digest: bytes,
+    make: Callable[[], bytes],
+    also: Callable[[bytes], list[tuple[str, bytes, bytes]]] = lambda reply: [],
+) -> bytes:
     """The reply, on record before it leaves; the same request gets the same bytes, in whatever process."""
     if party.ledger is None:
         return make()
     if not party.ledger.exists:
         party.ledger.ensure(None)
-    return party.ledger.commit(charge, run, step, digest, make())
+    reply = make()
+    return party.ledger.commit(charge, run, step, digest, reply, also(reply))
 
 
 def _earlier(party: Party, run: str, step: str, digest: bytes) -> bytes | None:
@@ -259,21 +280,29 @@ def _once(
     roster: Roster,
     prepare: Prepare,
     seal: Callable[[Callable[[], IntArray]], bytes],
+    place: str = "",
 ) -> bytes:
     """One contribution, at most once for each step of a run's plan, charged to the client's ledger before it leaves.
 
     The step counts, not the seal's round, which the server chooses: a second round for the same step would be a second
-    noisy opening of the same input. `seal` is given a function that computes the noisy vector; it calls it at most
-    once.
+    noisy opening of the same input. The seal's round (`place`) counts as well: its masks hide one input only. `seal` is
+    given a function that computes the noisy vector; it calls it at most once.
     """
-    charge = _accept(request, party, roster, prepare)
+    charge = _accept(request, party, roster)
+    if party.ledger is not None:
+        party.ledger.ensure(request.privacy)
+    prepare(request)
     honest, step = request.seal.honest(len(roster)), _step(request)
 
     def noisy() -> IntArray:
         vector = contribution(request.query, party, request.parts, private=request.privacy is not None)
         return vector + request.noise.share(honest, len(vector), party.randomness)
 
-    return _keep(party, charge, request.run, step, digest, lambda: seal(noisy))
+    def also(reply: bytes) -> list[tuple[str, bytes, bytes]]:
+        terms = (_TERMS, bytes.fromhex(request.terms()), b"")
+        return [terms, (place, digest, reply)] if place else [terms]
+
+    return _keep(party, charge, request.run, step, digest, lambda: seal(noisy), also)
 
 
 def parts_of(voters: int, privacy: Privacy | None) -> Parts:
@@ -288,7 +317,7 @@ def contribution(query: Query, party: Party, parts: Parts, private: bool) -> Int
     A part without rows contributes a vector that depends on no data.
     """
     units = party.parts(parts)
-    silent = [parts.voters > 1 and unit.empty and (private or unit.failure is None) for unit in units]
+    silent = [unit.silent and (private or unit.failure is None) for unit in units]
     vectors: list[IntArray] = [
         query.bound.default(unit.randomness) if alone else _answer(query, unit, private)
         for unit, alone in zip(units, silent, strict=True)
@@ -308,20 +337,23 @@ def _answer(query: Query, party: Party, private: bool) -> IntArray:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        party.log(f"no answer to '{query.name}', because: {type(error).__name__}: {error}")
+        party.log(f"no answer to '{query.name}', because: {described(error)}")
         if not private:
             raise RefusedError("objective failed; see the client's own log") from None
         return query.bound.default(party.randomness)
 
 
-def _accept(request: Request, party: Party, roster: Roster, prepare: Prepare) -> Charge:
-    """Whether the client takes part and can afford it, before it spends time; `commit` decides. Then it prepares."""
+def _accept(request: Request, party: Party, roster: Roster) -> Charge:
+    """What the run costs, if the client takes part and can afford it; it records nothing, and `commit` decides."""
     _check(request, party, roster)
     charge = charge_of(request.run, request.query.name, request.plan, request.privacy)
-    if party.ledger is not None:
-        party.ledger.ensure(request.privacy)
-        party.ledger.check(charge)
-    prepare(request)
+    if party.ledger is not None and party.ledger.exists:
+        try:
+            party.ledger.answered(request.run, _TERMS, bytes.fromhex(request.terms()))
+        except RefusedError:
+            raise RefusedError(_OTHER_TERMS) from None
+        if party.ledger.limit() is not None:
+            party.ledger.check(charge)
     return charge
 
 
@@ -331,8 +363,8 @@ def _check(request: Request, party: Party, roster: Roster) -> None:
         raise RefusedError("the request's roster is not the one this client was given")
     if request.voters > 1 and party.client.trials is not None:
         raise RefusedError("a client that brings trials of all its rows does not split them")
-    if request.voters > 1 and party.loaded():
-        request.parts.check(party.data)
+    if request.privacy is None and request.voters > 1 and party.loaded():
+        request.parts.check(party.data)  # with an epsilon, what cannot be split is a failure that nobody sees
     seal = request.seal
     insecure = isinstance(seal, Masked) and seal.neighbours is not None
     party.policy.check(request.query.name, seal.name, seal.corrupt, insecure, seal.honest(len(roster)), request.privacy)

@@ -116,6 +116,10 @@ class MaskedClient:
         """Whether it holds no secrets any more."""
         return self._now is None and self._next is None
 
+    def made(self, reply: bytes) -> bool:
+        """Whether it gave this very reply."""
+        return any(reply == given for _, given in self._replies.values())
+
     def __repr__(self) -> str:
         return f"MaskedClient(client={self._number}, round={self._last})"
 
@@ -177,7 +181,7 @@ class MaskedClient:
 
     def _signed(self, round_: _Round) -> bytes:
         advert = round_.advert()
-        if self._identity is None:
+        if self._identity is None or not self.setting.roster.pinned:
             return advert
         text = advert_text(self.setting, round_.index, self._number, round_.query, advert)
         return advert + self._identity.sign(text)
