@@ -125,7 +125,7 @@ def register(
             client = Client(lambda: data(context), objective, policy=given.policy, identity=given.identity)
             seed = simulation.seed if simulation is not None else None
             endpoint = Endpoint(client, given.name, node, given.home, given.roster, seed, given.jobs)
-            content, state = endpoint.reply(_bytes_of(message.content), _state_of(context))
+            content, state = endpoint.reply(_bytes_of(message.content), _bytes_of(context.state))
             _keep_state(context, state)
         except Exception as error:  # nothing of this depends on data, but it is nobody else's business either
             log.error("hushtune: this client cannot take part: %s", error)
@@ -198,16 +198,10 @@ def _own(config: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
-def _state_of(context: Context) -> bytes:
-    record = context.state.config_records.get(_RECORD)
-    content = record.get(_CONTENT) if record is not None else None
-    return content if isinstance(content, bytes) else b""
-
-
 def _keep_state(context: Context, state: bytes) -> None:
     """Keeps the secrets of a run in progress; erases them when it is over."""
     if state:
-        context.state[_RECORD] = ConfigRecord({_CONTENT: state})
+        context.state.update(_record_of(state))
     elif _RECORD in context.state:
         del context.state[_RECORD]
 

@@ -84,6 +84,7 @@ def test_a_masked_vote_after_the_server_app_was_killed_on_the_way(deployment: De
     run = deployment.submit(pace=second.folder, out=tmp_path / "out", hushtune_folder=state)
     assert "completed" in deployment.finished(run), (deployment.folder / "link.log").read_text()[-3000:]
     result = ht.Result.load(tmp_path / "out")
+    print(f"\n{NODES} nodes deployed: {result.traffic}, seconds {result.seconds}")
     assert result.opened[0].blocks["votes"] == [1] * NODES
     assert result.dropped == result.late == {}
     assert result.run == begun["run"]
