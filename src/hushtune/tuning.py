@@ -81,6 +81,8 @@ def tune(
     """
     kind("roster", roster, Roster)
     kind("simulation", simulation, Simulation)
+    kind("privacy", privacy, Privacy)
+    _settled(candidates, method, len(clients), privacy).bounds(candidates)  # refused before anything is written
     seed = simulation.seed if simulation is not None else None
     federation = LocalFederation(clients, Path(home) if home is not None else None, roster, seed, jobs)
     search = search or Search()

@@ -98,7 +98,7 @@ class Wire:
     def tune(self, federation: RemoteFederation | None = None, **changes: Any) -> ht.Result:
         given: dict[str, Any] = {
             "method": ht.Vote(k=1, decode="argmax"),
-            "privacy": ht.Privacy(3.0),
+            "privacy": ht.Privacy(1.0),
             "seal": ht.Masked(dropouts=0.4),
             "search": None,
             "ledger": None,

@@ -392,7 +392,7 @@ def test_two_nodes_that_share_a_ledger_by_mistake_do_not_count_twice(tmp_path: P
 
 def test_keys_alone_fix_no_limit(tmp_path: Path) -> None:
     wire = Wire(tmp_path)
-    stopped_before(wire, "shares", privacy=ht.Privacy(50.0))
+    stopped_before(wire, "shares", privacy=ht.Privacy(2.0))
     assert [wire.ledger(at).limit() for at in range(5)] == [None] * 5
     wire.tune(privacy=ht.Privacy(1.0))
     assert [wire.ledger(at).limit() for at in range(5)] == [ht.Privacy(1.0).budget] * 5

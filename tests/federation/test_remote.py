@@ -147,7 +147,7 @@ def test_too_many_lost_abort_with_nothing_opened_and_at_most_the_budget_reserved
     else:
         (entry,) = coordinator.entries()
         assert not entry.opened
-        assert coordinator.spent().epsilon <= 3.0
+        assert coordinator.spent().epsilon <= 1.0
     for at in range(5):
         ledger = wire.ledger(at)
         charged = len(ledger.entries()) if ledger.exists else 0
@@ -285,7 +285,7 @@ def test_whatever_data_is_loaded_nobody_sees_the_difference(tmp_path: Path, kind
 
     wire.client = make  # type: ignore[method-assign]
     method = ht.Vote(k=1, voters=2 if unit == "record" else 1)
-    result = wire.tune(method=method, privacy=ht.Privacy(3.0, unit=unit))
+    result = wire.tune(method=method, privacy=ht.Privacy(1.0, unit=unit))
     assert result.dropped == result.late == {}
     sizes: dict[str, set[int]] = {}
     for seen in wire.seen:
@@ -328,7 +328,7 @@ def test_rows_that_cannot_be_split_do_not_tell_who_has_data(tmp_path: Path) -> N
         return made
 
     wire.client = make  # type: ignore[method-assign]
-    privacy = ht.Privacy(3.0, unit="record", neighbours="add-remove")
+    privacy = ht.Privacy(1.0, unit="record", neighbours="add-remove")
     assert wire.tune(method=ht.Vote(k=1, voters=2), privacy=privacy).dropped == {}
 
 
@@ -347,7 +347,7 @@ def test_data_that_cannot_be_loaded_is_not_seen(tmp_path: Path) -> None:
     wire.client = make  # type: ignore[method-assign]
     for settings in (
         {"method": ht.Vote(k=1)},
-        {"method": ht.Vote(k=1, voters=3), "privacy": ht.Privacy(3.0, unit="record")},
+        {"method": ht.Vote(k=1, voters=3), "privacy": ht.Privacy(1.0, unit="record")},
     ):
         other = Wire(tmp_path / str(len(settings)))
         other.client = make  # type: ignore[method-assign]
@@ -453,12 +453,12 @@ def test_a_server_that_restarts_after_an_opening_reuses_it(tmp_path: Path) -> No
 
     wire.fail = crash
     with pytest.raises(KeyboardInterrupt):
-        wire.tune(method=ThreeVotes(), folder=folder)
+        wire.tune(method=ThreeVotes(), privacy=None, folder=folder)
     import json
 
     (first,) = json.loads((folder / "run.json").read_text())["opened"]
     wire.fail = lambda trip, node: None
-    result = wire.tune(method=ThreeVotes(), folder=folder)
+    result = wire.tune(method=ThreeVotes(), privacy=None, folder=folder)
     assert result.opened[0].blocks == first["opened"]["blocks"]
     assert len(result.opened) == 3
     assert [len(wire.ledger(at).entries()) for at in range(5)] == [1] * 5
