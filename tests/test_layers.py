@@ -25,7 +25,7 @@ ROWS = [  # lowest first; a package name stands for all its modules, unless a mo
         "roster",
     ],
     ["privacy"],
-    ["rows", "trials", "objectives", "client", "search"],
+    ["rows", "trials", "objectives", "client", "search", "adaptive"],
     ["bounds", "query", "seals", "privacy.release"],
     ["federation", "disclosures", "result", "statement", "runfolder", "run", "simulation", "tuning"],
     ["methods", "data", "training", "flower"],

@@ -14,6 +14,7 @@ from hushtune.randomness import SystemRandomness
 from hushtune.trials import TrialStore
 
 CONFIGS = [{"x": float(x)} for x in range(7)]
+CANDIDATES = ht.Space(x=ht.Float(0.0, 100.0)).candidates(CONFIGS)
 
 
 class Plain:
@@ -62,7 +63,7 @@ def parties(tmp_path: Path, *objectives: Any) -> list[Party]:
 def test_fills_every_trial_and_reports_all_progress(tmp_path: Path, jobs: int, count: int) -> None:
     found = parties(tmp_path, *[Plain()] * count)
     done: list[int] = []
-    ht.Search().fill(found, CONFIGS, jobs, done.append, private=True)
+    ht.Search().fill(found, CANDIDATES, jobs, done.append, private=True)
     assert sum(done) == count * len(CONFIGS)
     for at, party in enumerate(found):
         assert not party.missing(CONFIGS, 0)
@@ -72,7 +73,7 @@ def test_fills_every_trial_and_reports_all_progress(tmp_path: Path, jobs: int, c
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_failure_stays_with_its_client(tmp_path: Path, jobs: int) -> None:
     good, bad = found = parties(tmp_path, Plain(), Broken())
-    ht.Search().fill(found, CONFIGS, jobs, lambda done: None, private=True)
+    ht.Search().fill(found, CANDIDATES, jobs, lambda done: None, private=True)
     assert good.failure is None
     assert bad.failure == "RuntimeError: secret 1.0"
     assert "secret 1.0" in (tmp_path / "c1" / "client.log").read_text()
@@ -81,7 +82,7 @@ def test_a_failure_stays_with_its_client(tmp_path: Path, jobs: int) -> None:
 
 def test_an_objective_that_kills_its_process_fails_alone(tmp_path: Path) -> None:
     found = parties(tmp_path, Plain(), Fatal(), Plain(), Plain())
-    ht.Search().fill(found, CONFIGS, 2, lambda done: None, private=True)
+    ht.Search().fill(found, CANDIDATES, 2, lambda done: None, private=True)
     assert [party.failure for party in found] == [None, "the process that scored this client died", None, None]
     for at in (0, 2, 3):
         np.testing.assert_allclose(found[at].losses(CONFIGS, 0), np.arange(7) + at)
@@ -89,7 +90,7 @@ def test_an_objective_that_kills_its_process_fails_alone(tmp_path: Path) -> None
 
 def test_an_objective_that_cannot_be_sent_is_scored_here(tmp_path: Path) -> None:
     found = parties(tmp_path, Unsendable(), Unsendable())
-    ht.Search().fill(found, CONFIGS, 2, lambda done: None, private=True)
+    ht.Search().fill(found, CANDIDATES, 2, lambda done: None, private=True)
     np.testing.assert_allclose(found[1].losses(CONFIGS, 0), np.arange(7) + 1)
 
 
@@ -109,7 +110,7 @@ def test_what_an_objective_keeps_does_not_pass_to_other_clients(tmp_path: Path, 
     shared = Leaky()
     for party in found:
         party.client.objective = shared
-    ht.Search().fill(found, CONFIGS, jobs, lambda done: None, private=True)
+    ht.Search().fill(found, CANDIDATES, jobs, lambda done: None, private=True)
     assert [party.losses(CONFIGS, 0)[0] for party in found] == [0.0, 1.0, 2.0]
 
 
@@ -123,16 +124,16 @@ class Writing:
 
 
 def test_an_objective_cannot_write_into_the_public_candidates(tmp_path: Path) -> None:
-    configs = [{"x": 1.0}, {"x": 2.0}]
-    ht.Search().fill(parties(tmp_path, Writing()), configs, 1, lambda done: None, private=True)
-    parties(tmp_path, Writing())[0].losses(configs, 5)
-    assert configs == [{"x": 1.0}, {"x": 2.0}]
+    candidates = ht.Space(x=ht.Float(0.0, 9.0)).candidates([{"x": 1.0}, {"x": 2.0}])
+    ht.Search().fill(parties(tmp_path, Writing()), candidates, 1, lambda done: None, private=True)
+    parties(tmp_path, Writing())[0].losses(candidates.configs, 5)
+    assert list(candidates) == [{"x": 1.0}, {"x": 2.0}]
 
 
 def test_a_private_run_does_not_show_by_its_work_who_failed_before(tmp_path: Path) -> None:
     def work(private: bool) -> list[int]:
         done: list[int] = []
-        ht.Search().fill(parties(tmp_path, Plain(), Broken()), CONFIGS, 1, done.append, private)
+        ht.Search().fill(parties(tmp_path, Plain(), Broken()), CANDIDATES, 1, done.append, private)
         return done
 
     work(private=True)
@@ -147,7 +148,7 @@ def test_data_that_cannot_be_read_is_a_failure_like_any_other(tmp_path: Path) ->
 
     good, bad = found = parties(tmp_path, Plain(), Plain())
     bad.client.data = Unreadable()
-    ht.Search().fill(found, CONFIGS, 1, lambda done: None, private=True)
+    ht.Search().fill(found, CANDIDATES, 1, lambda done: None, private=True)
     assert good.failure is None
     assert bad.failure == "ValueError: row 17 is unreadable"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,10 @@ from hushtune.trials import TrialStore, from_study
 
 if TYPE_CHECKING:
     import optuna
+
+
+Trial = tuple[Config, float]
+"""A config and its loss; NaN if it failed."""
 
 
 @dataclass
@@ -205,6 +210,16 @@ class Party:
     def keep(self, configs: Sequence[Config], seed: int, losses: FloatArray) -> None:
         """Adds trials."""
         self.store.put(self.data_key, self.objective_key, seed, configs, losses)
+
+    def searched(self, key: str) -> list[Trial]:
+        """What an adaptive search has found here so far, in its order; or the trials that the client brought."""
+        if self.client.trials is not None:
+            return [(json.loads(config), loss) for config, loss in self._brought.items()]
+        return self.store.get_search(self.data_key, self.objective_key, key)
+
+    def keep_search(self, key: str, found: Sequence[Trial]) -> None:
+        """Adds to what an adaptive search has found."""
+        self.store.put_search(self.data_key, self.objective_key, key, found)
 
     def fail(self, seed: int, reason: str) -> None:
         """Notes that the objective failed: the reason goes to the log, its last line is kept for this run."""

@@ -7,17 +7,18 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 from hushtune.checks import integer
 from hushtune.client import Party
 from hushtune.errors import described
 from hushtune.objectives.base import Objective, checked_losses
-from hushtune.space import Config, FloatArray
+from hushtune.space import Candidates, Config, FloatArray
 
 Advance = Callable[[int], None]
 LARGEST_SEED = 2**31 - 1
 _TASKS_PER_JOB = 4
+_Outcome = TypeVar("_Outcome")
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,21 @@ class Search:
     def __post_init__(self) -> None:
         integer("seed", self.seed, 0, LARGEST_SEED)
 
+    @staticmethod
+    def adaptive(trials: int = 100, sampler: Literal["tpe", "random", "gp"] = "tpe", seed: int = 0) -> Search:
+        """Each client searches the candidates' space on its own, with Optuna, instead of scoring the candidates."""
+        from hushtune.adaptive import Adaptive
+
+        return Adaptive(seed, trials, sampler)
+
+    def work(self, parties: int, candidates: Candidates) -> int:
+        """How many configs so many clients, or parts of them, will score."""
+        return parties * len(candidates)
+
     def fill(
         self,
         parties: Sequence[Party],
-        configs: Sequence[Config],
+        candidates: Candidates,
         jobs: int,
         advance: Advance,
         private: bool,
@@ -49,13 +61,13 @@ class Search:
 
         Args:
             parties: the clients, or the parts of them that answer for themselves.
-            configs: what to score.
+            candidates: what to score.
             jobs: how many processes.
             advance: called with the number of configs that are done.
             private: whether the run has an epsilon.
             apart: never score in this process, not even if jobs=1: what kills it must not be seen.
         """
-        tasks, later = [], 0
+        configs, tasks, later = candidates.configs, [], 0
         for party in parties:
             todo = self._todo(party, configs, private)
             if party.failure is None and not party.silent:
@@ -155,10 +167,15 @@ def _numbered(at: int, *task: Any) -> tuple[int, FloatArray | str]:
 def _attempt(objective: Objective | None, configs: Sequence[Config], data: Any, seed: int) -> FloatArray | str:
     """Losses, or the text of what went wrong."""
     assert objective is not None
+    return attempt(checked_losses, objective, configs, data, seed)
+
+
+def attempt(function: Callable[..., _Outcome], *arguments: Any) -> _Outcome | str:
+    """What a function that calls an objective gives, or the text of what went wrong."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a warning may quote data
-            return checked_losses(objective, configs, data, seed)
+            return function(*arguments)
     except KeyboardInterrupt:
         raise
     except BaseException:  # also an objective that calls sys.exit

@@ -5,6 +5,7 @@ The cache lies with the client and holds the client's raw results: it is as priv
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -24,6 +25,9 @@ _TABLE = """CREATE TABLE IF NOT EXISTS trials (
     PRIMARY KEY (data, objective, seed, config)) WITHOUT ROWID"""
 
 
+_SEARCHES = """CREATE TABLE IF NOT EXISTS searches (
+    data TEXT, objective TEXT, search TEXT, number INTEGER, config TEXT, loss REAL,
+    PRIMARY KEY (data, objective, search, number)) WITHOUT ROWID"""
 _FAILURE = "failed"  # in place of a config's key, which is always JSON
 
 
@@ -47,6 +51,7 @@ class TrialStore:
                 if not self._made:
                     db.execute("PRAGMA journal_mode=WAL")
                     db.execute(_TABLE)
+                    db.execute(_SEARCHES)
                     self._made = True
                 yield db
         except sqlite3.DatabaseError as error:
@@ -70,6 +75,30 @@ class TrialStore:
         with self._open() as db:
             db.execute("BEGIN IMMEDIATE")
             db.executemany("INSERT OR REPLACE INTO trials VALUES (?,?,?,?,?)", rows)
+            db.execute("COMMIT")
+
+    def get_search(self, data: str, objective: str, search: str) -> list[tuple[Config, float]]:
+        """What an adaptive search has found so far, in its order. A failed config is NaN."""
+        with self._open() as db:
+            rows = db.execute(
+                "SELECT config, loss FROM searches WHERE data=? AND objective=? AND search=? ORDER BY number",
+                (data, objective, search),
+            )
+            return [(json.loads(config), np.nan if loss is None else float(loss)) for config, loss in rows]
+
+    def put_search(self, data: str, objective: str, search: str, found: Sequence[tuple[Config, float]]) -> None:
+        """Adds to what an adaptive search has found."""
+        with self._open() as db:
+            db.execute("BEGIN IMMEDIATE")
+            place = (data, objective, search)
+            (known,) = db.execute(
+                "SELECT count(*) FROM searches WHERE data=? AND objective=? AND search=?", place
+            ).fetchone()
+            rows = [
+                (*place, known + at, config_key(config), None if np.isnan(loss) else float(loss))
+                for at, (config, loss) in enumerate(found)
+            ]
+            db.executemany("INSERT INTO searches VALUES (?,?,?,?,?,?)", rows)
             db.execute("COMMIT")
 
     def put_failure(self, data: str, objective: str, seed: int) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from hushtune.adaptive import Adaptive
 from hushtune.checks import kind
 from hushtune.client import Client
 from hushtune.errors import SettingError
@@ -124,6 +125,8 @@ def conduct(
     method = _settled(candidates, method, len(federation.roster), privacy)
     bounds = method.bounds(candidates)
     seal, search, progress = seal or Masked(), search or Search(), Progress(quiet)
+    if isinstance(search, Adaptive):
+        raise SettingError(f"method '{method.name}' needs every candidate scored: use Search(), not Search.adaptive()")
     place = Path(folder) if folder is not None else None
     seal.check(len(federation.roster))
     parts = parts_of(method.voters, privacy)
@@ -140,7 +143,7 @@ def conduct(
     state.begin()
     log.info("run %s: %d candidates, %d clients", run.id, len(candidates), len(federation.roster))
     with _clock("score") as scoring:
-        federation.score(search, candidates.configs, progress, privacy is not None, parts)
+        federation.score(search, candidates, progress, privacy is not None, parts)
     with _clock("ask and choose") as asking:
         config = method.run(run)
     result = run.result(config, method_to_json(method), calibrating | scoring | asking)
@@ -222,7 +225,7 @@ def _figures(
         return None
     candidates = run.candidates
     stand_in = LocalFederation([simulation.reference], federation.home, None, simulation.seed, federation.jobs)
-    stand_in.score(search, candidates.configs, progress, private=False, name="reference figures")
+    stand_in.score(search, candidates, progress, private=False, name="reference figures")
     (party,) = stand_in.parties.values()
     scores = 1 - party.losses(candidates.configs, search.seed)
     if not np.isfinite(scores).any():

@@ -149,7 +149,7 @@ def measure(setting: Setting, folder: Path, jobs: int | None, progress: Progress
     federation = LocalFederation([Client(rows, objective) for rows in parts], own, None, setting.seed, jobs)
     kept = _Kept(own / "measured.npz", fingerprint([asdict(setting), objective, candidates.to_json(), ROUNDS]))
     start = time.monotonic()
-    federation.score(Search(setting.seed), candidates.configs, progress, False, name=f"{setting.name}: scoring")
+    federation.score(Search(setting.seed), candidates, progress, False, name=f"{setting.name}: scoring")
     seconds = time.monotonic() - start
     train = [held_out(rows, objective.validation, setting.seed).train for rows in parts]
     if kept.found is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,7 +11,7 @@ from hushtune.progress import Progress
 from hushtune.roster import Id, Roster
 from hushtune.rows import Parts
 from hushtune.search import Search
-from hushtune.space import Config, Space
+from hushtune.space import Candidates, Space
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Federation(Protocol):
         """Lets objectives refuse a space, and data be refused that cannot be split so, before anything is spent."""
         ...
 
-    def score(self, search: Search, configs: Sequence[Config], progress: Progress, private: bool, parts: Parts) -> None:
+    def score(self, search: Search, candidates: Candidates, progress: Progress, private: bool, parts: Parts) -> None:
         """Has every client, or every part of it, fill its trials; `private` if the run has an epsilon."""
         ...
 

@@ -110,7 +110,7 @@ class Endpoint:
         if not private and party.loaded():
             check_data(objective, party.data)  # with an epsilon, data of the wrong kind is a failure that nobody sees
         units = party.parts(request.parts)
-        Search(seed).fill(units, candidates.configs, self._jobs, lambda done: None, private, apart=True)
+        Search(seed).fill(units, candidates, self._jobs, lambda done: None, private, apart=True)
 
 
 def _named(nodes: Any) -> Roster:

@@ -22,7 +22,7 @@ from hushtune.randomness import SimulatedRandomness, SystemRandomness
 from hushtune.roster import Id, Roster, check_name
 from hushtune.rows import WHOLE, Parts
 from hushtune.search import Search, default_jobs
-from hushtune.space import Config, Space
+from hushtune.space import Candidates, Space
 from hushtune.trials import TrialStore
 
 
@@ -140,7 +140,7 @@ class LocalFederation:
     def score(
         self,
         search: Search,
-        configs: Sequence[Config],
+        candidates: Candidates,
         progress: Progress,
         private: bool,
         parts: Parts = WHOLE,
@@ -148,8 +148,8 @@ class LocalFederation:
     ) -> None:
         """Fills all trials, in parallel over clients, their parts and configs."""
         parties = [part for party in self.parties.values() for part in party.parts(parts)]
-        with progress.phase(name, len(parties) * len(configs)) as advance:
-            search.fill(parties, configs, self.jobs, advance, private)
+        with progress.phase(name, search.work(len(parties), candidates)) as advance:
+            search.fill(parties, candidates, self.jobs, advance, private)
 
     def exchange(self, name: str, out: Mapping[Id, bytes], progress: Progress) -> Mapping[Id, bytes | Dropped]:
         """Calls each client in turn."""

@@ -1,0 +1,240 @@
+"""Adaptive local search: every client looks for good configs on its own data, with Optuna."""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from hushtune.checks import integer
+from hushtune.client import Party, Trial
+from hushtune.errors import MissingExtraError, SettingError, described
+from hushtune.fingerprint import fingerprint
+from hushtune.objectives.base import Objective, checked_losses
+from hushtune.search import Advance, Search, attempt
+from hushtune.space import Candidates, Space
+
+SAMPLERS = ("tpe", "random", "gp")
+_PIECES = 10  # a client's search is written down, and may be interrupted, after each of so many pieces
+Task = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Adaptive(Search):
+    """A local search over the candidates' space; made by `Search.adaptive`.
+
+    Trial number t depends on the earlier ones and on the seed only, so that a search that was interrupted goes on as if
+    it had not been.
+
+    Args:
+        trials: per client.
+        sampler: Optuna's "tpe" or "random"; "gp" needs PyTorch.
+    """
+
+    trials: int = 100
+    sampler: Literal["tpe", "random", "gp"] = "tpe"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        integer("trials", self.trials, 1, 10**6)
+        if self.sampler not in SAMPLERS:
+            raise SettingError(f"sampler must be one of {list(SAMPLERS)}, but got {self.sampler!r}")
+        if self.sampler == "gp":
+            _need_torch()
+
+    def key(self, space: Space) -> str:
+        """One text per search: the number of trials is not part of it, so that a longer one goes on from a shorter."""
+        return fingerprint([space.to_json(), self.sampler, self.seed])
+
+    def work(self, parties: int, candidates: Candidates) -> int:
+        """Each has its trials."""
+        return parties * self.trials
+
+    def fill(
+        self,
+        parties: Sequence[Party],
+        candidates: Candidates,
+        jobs: int,
+        advance: Advance,
+        private: bool,
+        apart: bool = False,
+    ) -> None:
+        """Has every client search until it has its trials; the rules about failures are those of `Search.fill`."""
+        key, first, later = self.key(candidates.space), dict[int, Task](), 0
+        for at, party in enumerate(parties):
+            task = self._next(party, candidates.space, key, private, begins=True)
+            done = min(self.trials, len(party.searched(key))) if party.failure is None and not party.silent else 0
+            later += self.trials if party.failure is not None or party.silent else 0
+            advance(done)
+            if task is not None:
+                first[at] = task
+
+        def after(at: int, outcome: list[Trial] | str) -> Task | None:
+            party = parties[at]
+            if isinstance(outcome, str):
+                before = len(party.searched(key))
+                party.fail(self.seed, outcome)
+                advance(self.trials - before)
+                return None
+            party.keep_search(key, outcome)
+            advance(len(outcome))
+            return self._next(party, candidates.space, key, private, begins=False)
+
+        in_turns(first, after, jobs, apart)
+        advance(later)
+
+    def _next(self, party: Party, space: Space, key: str, private: bool, begins: bool) -> Task | None:
+        """The next piece of a client's search; None if there is none, or nothing to search on."""
+        if party.silent or party.objective is None:
+            return None
+        if begins:
+            party.failure = None
+        try:
+            known = party.searched(key)
+            missing = self.trials - len(known)
+            if missing <= 0:
+                return None
+            if private and party.failed_before(self.seed):
+                party.failure = "the objective failed in an earlier run; remove trials.db to try again"
+                return None
+            count = min(missing, -(-self.trials // _PIECES))
+            return (party.objective, party.data, space, known, count, self.sampler, self.seed)
+        except Exception as error:
+            party.failure = described(error)
+            party.log(f"cannot search: {party.failure}")
+            return None
+
+
+def _need_torch() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("torch") is None:
+        raise MissingExtraError("sampler 'gp' needs PyTorch: pip install 'hushtune[torch]'")
+
+
+def search_on(
+    objective: Objective, data: Any, space: Space, known: Sequence[Trial], count: int, sampler: str, seed: int
+) -> list[Trial]:
+    """`count` more trials after those that are known. A config that fails has a loss of NaN."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study()
+    for config, loss in known:
+        study.add_trial(_told(config, loss, space))
+    found: list[Trial] = []
+    for number in range(len(known), len(known) + count):
+        study.sampler = _sampler(sampler, seed, number)
+        trial = study.ask(space.knobs)
+        (loss,) = checked_losses(objective, [dict(trial.params)], data, seed)
+        if np.isfinite(loss):
+            study.tell(trial, float(loss))
+        else:
+            study.tell(trial, state=optuna.trial.TrialState.FAIL)
+        found.append((dict(trial.params), float(loss) if np.isfinite(loss) else np.nan))
+    return found
+
+
+def _told(config: Mapping[str, Any], loss: float, space: Space) -> Any:
+    import optuna
+
+    complete, failed = optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.FAIL
+    good = bool(np.isfinite(loss))
+    return optuna.trial.create_trial(
+        params=dict(config),
+        distributions=space.knobs,
+        value=loss if good else None,
+        state=complete if good else failed,
+    )
+
+
+def _sampler(name: str, seed: int, number: int) -> Any:
+    """A sampler for one trial: its randomness depends on nothing but the seed and the trial's number."""
+    import optuna
+
+    own = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some are marked as experimental
+        if name == "random":
+            return optuna.samplers.RandomSampler(seed=own)
+        if name == "gp":
+            return optuna.samplers.GPSampler(seed=own)
+        return optuna.samplers.TPESampler(seed=own)
+
+
+# ---- many searches at once ---------------------------------------------------------------------------
+
+
+def in_turns(first: Mapping[int, Task], after: Callable[[int, Any], Task | None], jobs: int, apart: bool) -> None:
+    """Runs tasks in `jobs` processes; `after` gets each outcome, and gives the next task of the same number, if any."""
+    if jobs == 1 and not apart:
+        queue = deque(first.items())
+        while queue:
+            at, task = queue.popleft()
+            if (more := after(at, attempt(search_on, *task))) is not None:
+                queue.append((at, more))
+        return
+    from concurrent.futures import FIRST_COMPLETED, wait
+    from pickle import PicklingError
+
+    from joblib.externals.loky.process_executor import BrokenProcessPool
+
+    pool = _Pool(jobs)
+    try:
+        running = {pool.submit(task): (at, task) for at, task in first.items()}
+        while running:
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                at, task = running.pop(future)
+                try:
+                    outcome = future.result()
+                except BrokenProcessPool:  # this task, or another one, killed its process
+                    outcome = _alone(task)
+                except (PicklingError, TypeError):  # it cannot be sent to another process
+                    outcome = attempt(search_on, *task)
+                if (more := after(at, outcome)) is not None:
+                    running[pool.submit(more)] = (at, more)
+    finally:
+        pool.close()
+
+
+def _alone(task: Task) -> Any:
+    """A task in a process that nothing else runs in: so that only the one that kills it fails."""
+    from joblib.externals.loky.process_executor import BrokenProcessPool
+
+    pool = _Pool(1)
+    try:
+        return pool.submit(task).result()
+    except BrokenProcessPool:
+        return "the process that scored this client died"
+    finally:
+        pool.close()
+
+
+class _Pool:
+    """Processes for tasks; made anew when one has died."""
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+        self._pool = self._make()
+
+    def _make(self) -> Any:
+        from joblib.externals.loky.process_executor import ProcessPoolExecutor
+
+        return ProcessPoolExecutor(self._jobs)
+
+    def submit(self, task: Task) -> Any:
+        from joblib.externals.loky.process_executor import BrokenProcessPool
+
+        try:
+            return self._pool.submit(attempt, search_on, *task)
+        except BrokenProcessPool:
+            self._pool = self._make()
+            return self._pool.submit(attempt, search_on, *task)
+
+    def close(self) -> None:
+        """Stops all processes."""
+        self._pool.shutdown(wait=True, kill_workers=True)

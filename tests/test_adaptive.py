@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+import pytest
+from tests.test_search import Broken, Fatal, parties
+
+import hushtune as ht
+from hushtune.adaptive import Adaptive, search_on
+from hushtune.client import Party
+
+SPACE = ht.Space(x=ht.Float(-5.0, 5.0), n=ht.Int(1, 40), kind=ht.Choice(["a", "b"]), lr=ht.Float(1e-4, 1.0, log=True))
+CANDIDATES = SPACE.sample(8)
+
+
+class Bowl:
+    """Best at x = the client's first label, kind 'b'."""
+
+    def losses(self, configs: list[ht.Config], data: Any, seed: int) -> np.ndarray:
+        return np.array([(c["x"] - data.y[0]) ** 2 + (c["kind"] == "a") + c["n"] / 40 for c in configs])
+
+
+class Patchy(Bowl):
+    """Fails for half of the configs."""
+
+    def losses(self, configs: list[ht.Config], data: Any, seed: int) -> np.ndarray:
+        return np.where([c["kind"] == "a" for c in configs], np.nan, super().losses(configs, data, seed))
+
+
+def fill(search: ht.Search, found: list[Party], jobs: int = 1, private: bool = False, apart: bool = False) -> list[int]:
+    done: list[int] = []
+    search.fill(found, CANDIDATES, jobs, done.append, private, apart)
+    return done
+
+
+def key(search: ht.Search) -> str:
+    assert isinstance(search, Adaptive)
+    return search.key(SPACE)
+
+
+@pytest.mark.parametrize(("jobs", "apart"), [(1, False), (1, True), (2, False)])
+def test_every_client_has_its_trials_whatever_the_processes(tmp_path: Path, jobs: int, apart: bool) -> None:
+    search = ht.Search.adaptive(trials=25, seed=3)
+    found = parties(tmp_path, Bowl(), Bowl(), Bowl())
+    assert sum(fill(search, found, jobs, apart=apart)) == search.work(3, CANDIDATES) == 75
+    for at, party in enumerate(found):
+        trials = party.searched(key(search))
+        assert len(trials) == 25
+        expected = search_on(Bowl(), party.data, SPACE, [], 25, "tpe", 3)
+        assert trials == expected
+        assert min(loss for _, loss in trials) < 1.0
+        assert abs(min(trials, key=lambda trial: trial[1])[0]["x"] - at) < 1.5
+
+
+def test_a_search_that_was_interrupted_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
+    class Interrupted(Bowl):
+        def losses(self, configs: list[ht.Config], data: Any, seed: int) -> np.ndarray:
+            calls.append(1)
+            if len(calls) == 14:
+                raise KeyboardInterrupt
+            return super().losses(configs, data, seed)
+
+        def fingerprint(self) -> str:
+            return "bowl"
+
+    from tests.observed import Observed
+
+    calls = Observed()
+    search = ht.Search.adaptive(trials=30)
+    with pytest.raises(KeyboardInterrupt):
+        fill(search, parties(tmp_path, Interrupted()))
+    (party,) = parties(tmp_path, Interrupted())
+    assert len(party.searched(key(search))) == 12  # pieces of three
+    done = fill(search, [party])
+    assert done[0] == 12
+    assert sum(done) == 30
+    assert party.searched(key(search)) == search_on(Bowl(), party.data, SPACE, [], 30, "tpe", 0)
+    assert len(calls) == 14 + 18  # the piece that was cut off was done again, and nothing else
+
+
+def test_a_longer_search_goes_on_from_a_shorter_one(tmp_path: Path) -> None:
+    found = parties(tmp_path, Bowl())
+    fill(ht.Search.adaptive(trials=12), found)
+    short = found[0].searched(key(ht.Search.adaptive()))
+    assert fill(ht.Search.adaptive(trials=20), found)[0] == 12
+    longer = found[0].searched(key(ht.Search.adaptive()))
+    assert longer[:12] == short
+    assert len(longer) == 20
+    assert fill(ht.Search.adaptive(trials=20), found) == [20, 0]  # nothing is left to do
+
+
+def test_samplers_and_seeds_are_searches_of_their_own(tmp_path: Path) -> None:
+    found = parties(tmp_path, Bowl())
+    searches = [ht.Search.adaptive(5), ht.Search.adaptive(5, sampler="random"), ht.Search.adaptive(5, seed=1)]
+    for search in searches:
+        fill(search, found)
+    trials = [found[0].searched(key(search)) for search in searches]
+    assert all(len(each) == 5 for each in trials)
+    assert trials[0] != trials[2]
+
+
+def test_a_config_that_fails_is_kept_as_such_and_the_search_goes_on(tmp_path: Path) -> None:
+    found = parties(tmp_path, Patchy())
+    search = ht.Search.adaptive(20)
+    fill(search, found)
+    trials = found[0].searched(key(search))
+    failed = [config for config, loss in trials if np.isnan(loss)]
+    assert 0 < len(failed) < 20
+    assert all(config["kind"] == "a" for config in failed)
+    again = fill(search, parties(tmp_path, Patchy()))
+    assert again == [20, 0]
+
+
+@pytest.mark.parametrize("objective", [Broken(), Fatal()])
+def test_a_client_whose_objective_fails_keeps_the_reason_and_the_others_go_on(tmp_path: Path, objective: Any) -> None:
+    found = parties(tmp_path, Bowl(), objective, Bowl())
+    search = ht.Search.adaptive(12)
+    assert sum(fill(search, found, jobs=2, private=True)) == 36
+    assert [party.failure is None for party in found] == [True, False, True]
+    assert [len(party.searched(key(search))) for party in found] == [12, 0, 12]
+    again = parties(tmp_path, Bowl(), objective, Bowl())
+    assert sum(fill(search, again, private=True)) == 36  # not tried again in a private run
+    assert again[1].failure == "the objective failed in an earlier run; remove trials.db to try again"
+
+
+def test_a_study_that_a_client_brings_is_its_search(tmp_path: Path) -> None:
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(0))
+    study.optimize(lambda trial: trial.suggest_float("x", -5, 5) ** 2, n_trials=4)
+    (party,) = parties(tmp_path, Bowl())
+    party.client.trials = study
+    assert [loss for _, loss in party.searched("any")] == [trial.value for trial in study.trials]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"trials": 0}, "1 <= trials"), ({"sampler": "cma"}, "sampler must be one of"), ({"seed": -1}, "0 <= seed")],
+)
+def test_bad_settings(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ht.SettingError, match=message):
+        ht.Search.adaptive(**settings)
+
+
+def test_a_client_without_data_is_a_failure_that_stays_inside(tmp_path: Path) -> None:
+    def unreadable() -> Any:
+        raise FileNotFoundError("nowhere")
+
+    found = parties(tmp_path, Bowl(), Bowl())
+    found[1].client.data = unreadable
+    assert sum(fill(ht.Search.adaptive(10), found, private=True)) == 20
+    assert "nowhere" in str(found[1].failure)
+
+
+def test_a_vote_needs_every_candidate_scored(tmp_path: Path) -> None:
+    clients = [ht.Client((np.zeros((1, 1)), np.zeros(1)), Bowl()) for _ in range(3)]
+    with pytest.raises(ht.SettingError, match="method 'vote' needs every candidate scored"):
+        ht.tune(clients, CANDIDATES, method=ht.Vote(), search=ht.Search.adaptive(5), home=tmp_path, quiet=True)
