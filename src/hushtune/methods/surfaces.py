@@ -1,0 +1,127 @@
+"""FLoRA's four loss surfaces (Zhou et al. 2023, section 2.2 and Appendix B), over points of the unit cube.
+
+Regressors are random forests. They are piecewise constant, so a surface's minimiser is looked for among many points at
+once, and not refined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from hushtune.errors import SettingError
+from hushtune.space import FloatArray
+
+Kind = Literal["sgm", "sgm+u", "mplm", "aplm"]
+KINDS: tuple[Kind, ...] = ("sgm", "sgm+u", "mplm", "aplm")
+_TREES = 100
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """What one client's search found: encoded configs, shape (trials, width), and their losses, shape (trials,)."""
+
+    points: FloatArray
+    losses: FloatArray
+
+    def finite(self) -> Pairs:
+        """Without the configs that failed."""
+        good = np.isfinite(self.losses)
+        return Pairs(self.points[good], self.losses[good])
+
+    def best(self, count: int | None) -> Pairs:
+        """Those with the smallest losses, T' of T in the paper; None: all."""
+        chosen = np.argsort(self.losses, kind="stable")[:count]
+        return Pairs(self.points[chosen], self.losses[chosen])
+
+
+def forest(pairs: Pairs, seed: int, jobs: int = 1) -> Any:
+    """A regressor of the loss."""
+    from sklearn.ensemble import RandomForestRegressor
+
+    return RandomForestRegressor(_TREES, random_state=seed, n_jobs=jobs).fit(pairs.points, pairs.losses)
+
+
+def pooled(
+    clients: Sequence[Pairs], at: FloatArray, seed: int, model: Literal["forest", "gp"] = "forest", jobs: int = 1
+) -> FloatArray:
+    """Mean and standard deviation of one model of all pairs together, shape (2, points).
+
+    The deviation is that of the forest's trees, or of a Gaussian process.
+    """
+    together = Pairs(np.concatenate([c.points for c in clients]), np.concatenate([c.losses for c in clients]))
+    if model == "gp":
+        return _process(together, at, seed)
+    trees = np.stack([tree.predict(at.astype(np.float32)) for tree in forest(together, seed, jobs).estimators_])
+    return np.stack([trees.mean(axis=0), trees.std(axis=0)])
+
+
+def _process(pairs: Pairs, at: FloatArray, seed: int) -> FloatArray:
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+
+    kernel = ConstantKernel(1.0) * Matern(np.full(pairs.points.shape[1], 0.5), nu=2.5) + WhiteKernel(1e-2)
+    process = GaussianProcessRegressor(kernel, normalize_y=True, random_state=seed)
+    mean, deviation = process.fit(pairs.points, pairs.losses).predict(at, return_std=True)
+    return np.stack([mean, deviation])
+
+
+def local(clients: Sequence[Pairs], at: FloatArray, seed: int, jobs: int = 1) -> FloatArray:
+    """Each client's own model at the points, shape (clients, points)."""
+    from joblib import Parallel, delayed
+
+    groups = [clients[start::jobs] for start in range(min(jobs, len(clients)))]
+    found = Parallel(n_jobs=jobs, backend="loky" if jobs > 1 else "sequential")(
+        delayed(_predictions)(group, at, seed) for group in groups
+    )
+    rows = np.empty((len(clients), len(at)))
+    for start, predicted in enumerate(found):
+        rows[start::jobs] = predicted
+    return rows
+
+
+def _predictions(clients: Sequence[Pairs], at: FloatArray, seed: int) -> FloatArray:
+    return np.stack([forest(client, seed).predict(at) for client in clients])
+
+
+def surface(
+    kind: Kind,
+    clients: Sequence[Pairs],
+    at: FloatArray,
+    seed: int = 0,
+    alpha: float = 1.0,
+    model: Literal["forest", "gp"] = "forest",
+    jobs: int = 1,
+) -> FloatArray:
+    """The federation's loss surface at the points, shape (points,).
+
+    Args:
+        kind: "sgm", one model of all pairs; "sgm+u", the same plus alpha times its uncertainty; "mplm", the maximum,
+            and "aplm", the average, of every client's own model.
+        clients: what each client found; failed configs are left out.
+        at: points of the unit cube.
+        seed: of the forests.
+        alpha: for "sgm+u".
+        model: for "sgm" and "sgm+u".
+        jobs: how many cores.
+    """
+    clients = [client.finite() for client in clients]
+    distinct = {row.tobytes() for client in clients for row in np.ascontiguousarray(client.points)}
+    if len(distinct) < 2:
+        raise SettingError(f"a surface needs at least 2 distinct configs with a loss, but got {len(distinct)}")
+    clients = [client for client in clients if len(client.losses)]
+    if kind in ("sgm", "sgm+u"):
+        mean, deviation = pooled(clients, at, seed, model, jobs)
+        found: FloatArray = mean + alpha * deviation if kind == "sgm+u" else mean
+        return found
+    rows = local(clients, at, seed, jobs)
+    return np.asarray(rows.max(axis=0) if kind == "mplm" else rows.mean(axis=0))
+
+
+def heterogeneity(clients: Sequence[Pairs]) -> float:
+    """gamma_p: the best score of the best client over the best score of the worst one; a score is 1 - loss."""
+    scores = [1 - float(client.finite().losses.min()) for client in clients if len(client.finite().losses)]
+    return max(scores) / min(scores) if scores and min(scores) > 0 else np.inf
