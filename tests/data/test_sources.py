@@ -166,10 +166,10 @@ def test_a_set_with_test_rows_of_its_own_takes_no_share(places: Path) -> None:
         ("mnist", "mnist.npz", b"some text"),
         ("mnist", "mnist.npz", b"PK\x03\x04 broken"),
         ("adult", "adult.csv.gz", b""),
-        ("adult", "adult.csv.gz", gzip.compress(b"")),
-        ("adult", "adult.csv.gz", gzip.compress(b"age,income\n1,>50K\n")),
-        ("adult", "adult.csv.gz", gzip.compress(b"age,income,split\nold,>50K,train\n")),
-        ("adult", "adult.csv.gz", gzip.compress(b"age,income,split\n1,>50K,train\n" * 99)[:-9]),
+        ("adult", "adult.csv.gz", gzip.compress(b"", mtime=0)),
+        ("adult", "adult.csv.gz", gzip.compress(b"age,income\n1,>50K\n", mtime=0)),
+        ("adult", "adult.csv.gz", gzip.compress(b"age,income,split\nold,>50K,train\n", mtime=0)),
+        ("adult", "adult.csv.gz", gzip.compress(b"age,income,split\n1,>50K,train\n" * 99, mtime=0)[:-9]),
     ],
 )
 def test_a_damaged_file_is_named(places: Path, name: str, file: str, content: bytes) -> None:
