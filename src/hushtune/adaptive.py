@@ -74,11 +74,11 @@ class Adaptive(Search):
                 first[at] = task
 
         def after(at: int, outcome: list[Trial] | str) -> Task | None:
+            nonlocal later
             party = parties[at]
             if isinstance(outcome, str):
-                before = len(party.searched(key))
+                later += self.trials - len(party.searched(key))  # counted last: nobody sees who failed, or when
                 party.fail(self.seed, outcome)
-                advance(self.trials - before)
                 return None
             party.keep_search(key, outcome)
             advance(len(outcome))

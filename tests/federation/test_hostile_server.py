@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.federation.harness import Wire, reason_of, trip_of
-from tests.federation.test_remote import ThreeVotes
+from tests.federation.harness import ThreeVotes, Wire, reason_of, trip_of
 
 import hushtune as ht
 from hushtune.federation.envelope import Answer, Letter
@@ -328,10 +328,7 @@ def test_keys_prepared_for_a_round_hide_one_input_only(tmp_path: Path, pinned: b
     wire.tune(method=ThreeVotes(), privacy=None)
     other = with_request(letters[1], step=2)
     assert request_of(other)["step"] == 2
-    ledger = wire.ledger(0)
-    import sqlite3
-
-    with sqlite3.connect(ledger.path) as db:  # as if step 2 had not come yet
+    with sqlite3.connect(wire.ledger(0).path) as db:  # as if step 2 had not come yet
         db.execute("DELETE FROM steps WHERE step IN ('step 2', '2 input')")
     answer, _ = wire.endpoint("node-100").reply(other, before["input", "1"])
     assert "step '1 input' of this run was answered already, for another request" in reason_of(answer)
@@ -380,8 +377,6 @@ def test_two_nodes_that_share_a_ledger_by_mistake_do_not_count_twice(tmp_path: P
     for seal in (ht.Clear(dropouts=0.4), ht.Masked(dropouts=0.4)):
         wire = Wire(tmp_path / seal.name)
         wire.names[3] = wire.names[1]
-        endpoint = wire.endpoint
-        wire.endpoint = lambda node, make=endpoint: make(node)  # type: ignore[misc]
         (tmp_path / seal.name).mkdir()
         (tmp_path / seal.name / "machine-1").mkdir()
         (tmp_path / seal.name / "machine-3").symlink_to(tmp_path / seal.name / "machine-1")
@@ -416,7 +411,6 @@ def test_a_trial_cache_that_cannot_be_written_is_named_to_the_client_only(tmp_pa
     (tmp_path / "machine-1").mkdir()
     (tmp_path / "machine-1" / "trials.db").write_bytes(b"no database" * 100)
     wire.tune()
-    wire.objective = ht.objective(lambda config, data: 1.0)
     assert not any(b"trials.db" in seen.answer for seen in wire.seen)
     assert (
         "trials.db must be a trial cache"

@@ -2,44 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
-from tests.federation.harness import CANDIDATES, Wire, data_of, distance
+from tests.federation.harness import CANDIDATES, ThreeVotes, Wire, data_of, distance
 
 import hushtune as ht
-from hushtune.bounds import Bound
 from hushtune.federation.envelope import Answer, Letter
-from hushtune.methods.ballots import TopVotes
-from hushtune.run import Openings
 
 PINNED = pytest.mark.parametrize("pinned", [False, True])
-
-
-@dataclass(frozen=True)
-class ThreeVotes:
-    """Opens three sums one after the other."""
-
-    voters: int = 1
-    name: ClassVar[str] = "three-votes"
-
-    def settled(self, candidates: ht.Candidates, clients: int, privacy: ht.Privacy | None) -> ThreeVotes:
-        return self
-
-    def bounds(self, candidates: ht.Candidates) -> tuple[Bound, ...]:
-        return (TopVotes(1, candidates, 0).bound,) * 3
-
-    def run(self, run: Openings) -> ht.Config:
-        sums = [run.sum(TopVotes(1, run.candidates, run.seed))["votes"] for _ in range(3)]
-        return run.candidates[int(np.argmax(np.sum(sums, axis=0)))]
-
-    def variants(self) -> Mapping[str, Any]:
-        return {}
 
 
 # ---- the same as in one process ----------------------------------------------------------------------
@@ -207,182 +181,6 @@ def test_a_client_that_is_no_simulation_does_not_count_in_one(tmp_path: Path) ->
         wire.tune(federation, seed=3)
 
 
-# ---- what stays inside -------------------------------------------------------------------------------
-
-
-def _kills(config: ht.Config, data: ht.Rows) -> float:
-    os._exit(3)
-
-
-def _raises(config: ht.Config, data: ht.Rows) -> float:
-    raise RuntimeError(f"secret {data.y[0]}")
-
-
-@pytest.mark.parametrize("objective", [_kills, _raises])
-def test_an_objective_that_fails_or_kills_its_process_is_not_seen(tmp_path: Path, objective: Any) -> None:
-    wire = Wire(tmp_path)
-    good, bad = wire.objective, ht.objective(objective)
-    client = wire.client
-    wire.client = lambda at: setattr(wire, "objective", bad if at == 1 else good) or client(at)  # type: ignore[assignment]
-    result = wire.tune()
-    assert result.dropped == result.late == {}
-    assert {len(seen.answer) for seen in wire.seen if seen.trip == "keys"} == {
-        len(next(seen.answer for seen in wire.seen if seen.trip == "keys"))
-    }
-    assert "secret" not in result.statement
-
-
-class _Panic(BaseException):
-    pass
-
-
-class _Mute(Exception):
-    def __str__(self) -> str:
-        raise RuntimeError("no text")
-
-
-def _panics() -> Any:
-    raise _Panic
-
-
-def _mute() -> Any:
-    raise _Mute
-
-
-def _exits() -> Any:
-    raise SystemExit(3)
-
-
-class _NoLength:
-    shape = None
-
-    def __len__(self) -> int:
-        raise ValueError("no length")
-
-
-LOADERS: dict[str, Any] = {
-    "panics": _panics,
-    "mute": _mute,
-    "exits": _exits,
-    "scalar": lambda: np.array(3.0),
-    "no length": _NoLength,
-    "nothing": lambda: None,
-    "three": lambda: (1, 2, 3),
-    "empty": lambda: (np.zeros((0, 1)), np.zeros(0)),
-}
-
-
-@pytest.mark.parametrize("kind", list(LOADERS))
-@pytest.mark.parametrize("unit", ["client", "record"])
-def test_whatever_data_is_loaded_nobody_sees_the_difference(tmp_path: Path, kind: str, unit: Any) -> None:
-    wire = Wire(tmp_path)
-    client = wire.client
-
-    def make(at: int) -> ht.Client:
-        made = client(at)
-        made.data = LOADERS[kind] if at == 3 else made.data
-        return made
-
-    wire.client = make  # type: ignore[method-assign]
-    method = ht.Vote(k=1, voters=2 if unit == "record" else 1)
-    result = wire.tune(method=method, privacy=ht.Privacy(1.0, unit=unit))
-    assert result.dropped == result.late == {}
-    sizes: dict[str, set[int]] = {}
-    for seen in wire.seen:
-        sizes.setdefault(seen.trip, set()).add(len(seen.answer))
-    assert all(len(found) == 1 for found in sizes.values())
-
-
-class _Picky:
-    """Refuses a space, and a kind of data, as objectives may."""
-
-    def check(self, space: ht.Space) -> None:
-        raise ht.SettingError("knob 'x' must be a parameter of the model")
-
-    def losses(self, configs: Any, data: Any, seed: int) -> Any:
-        return np.zeros(len(configs))
-
-
-def test_a_space_that_is_refused_does_not_tell_who_has_data(tmp_path: Path) -> None:
-    """Else a server could ask at no cost."""
-    wire = Wire(tmp_path, objective=_Picky())
-    client = wire.client
-
-    def make(at: int) -> ht.Client:
-        made = client(at)
-        made.data = _panics if at == 3 else made.data
-        return made
-
-    wire.client = make  # type: ignore[method-assign]
-    with pytest.raises(ht.AbortedError, match="got 0; .*must be a parameter of the model"):
-        wire.tune()
-
-
-def test_rows_that_cannot_be_split_do_not_tell_who_has_data(tmp_path: Path) -> None:
-    wire = Wire(tmp_path)
-    client = wire.client
-
-    def make(at: int) -> ht.Client:
-        made = client(at)
-        made.data = _panics if at == 3 else lambda: [1.0, 2.0, 3.0]
-        return made
-
-    wire.client = make  # type: ignore[method-assign]
-    privacy = ht.Privacy(1.0, unit="record", neighbours="add-remove")
-    assert wire.tune(method=ht.Vote(k=1, voters=2), privacy=privacy).dropped == {}
-
-
-def test_data_that_cannot_be_loaded_is_not_seen(tmp_path: Path) -> None:
-    wire = Wire(tmp_path)
-    client = wire.client
-
-    def unreadable() -> Any:
-        raise FileNotFoundError("no such hospital")
-
-    def make(at: int) -> ht.Client:
-        made = client(at)
-        made.data = unreadable if at == 2 else made.data
-        return made
-
-    wire.client = make  # type: ignore[method-assign]
-    for settings in (
-        {"method": ht.Vote(k=1)},
-        {"method": ht.Vote(k=1, voters=3), "privacy": ht.Privacy(1.0, unit="record")},
-    ):
-        other = Wire(tmp_path / str(len(settings)))
-        other.client = make  # type: ignore[method-assign]
-        result = other.tune(**settings)
-        assert result.dropped == {}
-        log = tmp_path / str(len(settings)) / "machine-2" / "clients" / "client-2" / "client.log"
-        assert "no such hospital" in log.read_text()
-    without = wire.tune(privacy=None)
-    assert "objective failed" in without.dropped["node-102"]
-
-
-@PINNED
-def test_secrets_are_in_the_state_only_until_the_run_is_over(tmp_path: Path, pinned: bool) -> None:
-    wire = Wire(tmp_path, pinned=pinned)
-    states: list[bytes] = []
-
-    def keep(trip: str, node: str, content: bytes, is_answer: bool) -> bytes:
-        states.append(wire.states.get(node, b""))
-        return content
-
-    wire.tamper = keep
-    wire.tune()
-    assert any(states)
-    assert set(wire.states.values()) == {b""}
-    import json
-
-    seeds = {json.loads(json.loads(s)["session"])["rounds"][0]["seed"] for s in states if b'"seed' in s}
-    assert len(seeds) == 5
-    sent = b"".join(seen.letter + seen.answer for seen in wire.seen)
-    disk = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-    for seed in seeds:
-        assert bytes.fromhex(seed) not in sent + disk
-        assert seed.encode() not in sent + disk
-
-
 # ---- processes that come and go ----------------------------------------------------------------------
 
 
@@ -454,8 +252,6 @@ def test_a_server_that_restarts_after_an_opening_reuses_it(tmp_path: Path) -> No
     wire.fail = crash
     with pytest.raises(KeyboardInterrupt):
         wire.tune(method=ThreeVotes(), privacy=None, folder=folder)
-    import json
-
     (first,) = json.loads((folder / "run.json").read_text())["opened"]
     wire.fail = lambda trip, node: None
     result = wire.tune(method=ThreeVotes(), privacy=None, folder=folder)
@@ -525,18 +321,3 @@ def test_without_nodes_there_is_no_run(tmp_path: Path) -> None:
     wire.nodes = []
     with pytest.raises(ht.SettingError, match="no node is connected"):
         wire.federation()
-
-
-def test_a_ledger_that_refuses_does_so_before_anything_is_scored(tmp_path: Path) -> None:
-    wire = Wire(tmp_path)
-    wire.tune()
-    wire.objective = ht.objective(_raises)
-    with pytest.raises(ht.BudgetError):
-        wire.tune()
-    (tmp_path / "server" / "coordinator" / "ledger-nodes.db").unlink()
-    with pytest.raises(ht.AbortedError, match="ledger: its limit would be exceeded"):
-        wire.tune()
-    assert (
-        not list(tmp_path.rglob("machine-1/clients/*/client.log"))
-        or "objective failed" not in (tmp_path / "machine-1" / "clients" / "client-1" / "client.log").read_text()
-    )

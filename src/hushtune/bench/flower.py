@@ -13,6 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.client.mod import secaggplus_mod
+from flwr.clientapp import ClientApp
+from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
+from flwr.compat.common.recorddict_compat import fitres_to_recorddict
+from flwr.server import LegacyContext, SimpleClientManager
+from flwr.server.compat.grid_client_proxy import GridClientProxy
+from flwr.server.strategy import FedAvg
+from flwr.server.workflow import SecAggPlusWorkflow
+from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECORD, Key
+from flwr.serverapp import Grid, ServerApp
+from flwr.simulation import run_simulation
 
 from hushtune.flower import FlowerFederation, register
 from hushtune.methods.vote import Vote
@@ -22,22 +34,6 @@ from hushtune.rows import Rows
 from hushtune.seals.masked import Masked
 from hushtune.space import Candidates, Config, Float, FloatArray, Space
 from hushtune.tuning import conduct
-
-try:
-    from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
-    from flwr.client.mod import secaggplus_mod
-    from flwr.clientapp import ClientApp
-    from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
-    from flwr.compat.common.recorddict_compat import fitres_to_recorddict
-    from flwr.server import LegacyContext, SimpleClientManager
-    from flwr.server.compat.grid_client_proxy import GridClientProxy
-    from flwr.server.strategy import FedAvg
-    from flwr.server.workflow import SecAggPlusWorkflow
-    from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECORD, Key
-    from flwr.serverapp import Grid, ServerApp
-    from flwr.simulation import run_simulation
-except ImportError as error:  # Flower is there, but not this part of it
-    raise ImportError(f"bench flower needs flwr 1.41: {error}") from None
 
 _VOTES = 5
 _SHARES = 15  # of SecAgg+, from 20 nodes on
