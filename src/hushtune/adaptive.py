@@ -15,11 +15,12 @@ from hushtune.client import Party, Trial
 from hushtune.errors import MissingExtraError, SettingError, described
 from hushtune.fingerprint import fingerprint
 from hushtune.objectives.base import Objective, checked_losses
-from hushtune.search import Advance, Search, attempt
+from hushtune.search import Advance, Search, attempt, default_jobs
 from hushtune.space import Candidates, Space
 
 SAMPLERS = ("tpe", "random", "gp")
 _PIECES = 10  # a client's search is written down, and may be interrupted, after each of so many pieces
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 Task = tuple[Any, ...]
 
 
@@ -224,7 +225,8 @@ class _Pool:
     def _make(self) -> Any:
         from joblib.externals.loky.process_executor import ProcessPoolExecutor
 
-        return ProcessPoolExecutor(self._jobs)
+        share = str(max(1, default_jobs() // self._jobs))  # else every process would start a thread per core
+        return ProcessPoolExecutor(self._jobs, env=dict.fromkeys(_THREADS, share))
 
     def submit(self, task: Task) -> Any:
         from joblib.externals.loky.process_executor import BrokenProcessPool

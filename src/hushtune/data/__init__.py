@@ -17,8 +17,9 @@ def load(name: str, *, test: float | None = None, rows: int | None = None, seed:
     It is looked for in the folder $HUSHTUNE_DATA, then in the user's cache, and then fetched from OpenML.
 
     Args:
-        name: "digits" (installed with scikit-learn), "mnist", "cifar10" or "adult".
-        test: share of test rows, for a set without test rows of its own. Default: .2.
+        name: "digits" (installed with scikit-learn), "mnist", "cifar10", "adult"; or one of FLoRA's tables with two
+            classes, "eeg", "electricity", "heart", "oil_spill", "pollen" and "sonar".
+        test: share of test rows, for a set without test rows of its own, whose order is shuffled. Default: .2.
         rows: so many training rows only, drawn at random.
         seed: of that draw and of the share of test rows.
         quiet: no progress bar while fetching.
@@ -31,9 +32,9 @@ def load(name: str, *, test: float | None = None, rows: int | None = None, seed:
         if test is not None:
             raise SettingError(f"data '{name}' has test rows of its own, but got test={test}")
     else:
-        share = number("test", 0.2 if test is None else test, 0, 1, "()")
+        share = number("test", 0.2 if test is None else test, 0, 1, "[)")
         order = rng.permutation(len(found))
-        cut = max(1, int(share * len(found)))
+        cut = max(1, int(share * len(found))) if share else 0
         found = Split(found.take(order[cut:]), found.take(order[:cut]))
     if rows is None:
         return found

@@ -9,7 +9,7 @@ import os
 import threading
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,9 +42,9 @@ class File:
     openml: int
     size: int
     write: Callable[[Any], bytes]
-    read: Callable[[Path], Split]
+    read: Callable[[Path], Rows | Split]
 
-    def __call__(self, progress: Progress) -> Split:
+    def __call__(self, progress: Progress) -> Rows | Split:
         """The rows, fetched if need be."""
         path = self._found(progress)
         try:
@@ -196,6 +196,29 @@ def _adult_file(fetched: Any) -> bytes:
     return gzip.compress(text.getvalue().encode(), mtime=0)
 
 
+# ---- small tables ------------------------------------------------------------------------------------
+
+
+def _table(without: Sequence[int] = ()) -> Callable[[Path], Rows]:
+    """Reads features and two classes, without some columns."""
+
+    def read(path: Path) -> Rows:
+        with np.load(path) as file:
+            return Rows(np.delete(file["X"], list(without), axis=1).astype(np.float64), file["y"].astype(np.int64))
+
+    return read
+
+
+def _table_file(positive: str) -> Callable[[Any], bytes]:
+    """Which of OpenML's two classes is 1."""
+
+    def write(fetched: Any) -> bytes:
+        y = fetched.target.astype(str) == positive
+        return archive({"X": fetched.data.astype(np.float32), "y": y.astype(np.uint8)}, pack=True)
+
+    return write
+
+
 def _digits(progress: Progress) -> Rows:
     """scikit-learn's handwritten digits: 1,797 images of 8x8 pixels in [0, 1], 10 classes."""
     from sklearn.datasets import load_digits
@@ -209,4 +232,10 @@ SOURCES: dict[str, Callable[[Progress], Rows | Split]] = {
     "mnist": File("mnist.npz", 554, 15_500_000, _mnist_file, _mnist),
     "cifar10": File("cifar10_jpeg_delta.npz", 40_927, 650_000_000, _cifar10_file, _cifar10),
     "adult": File("adult.csv.gz", 1_590, 800_000, _adult_file, _adult),
+    "eeg": File("eeg_eye_state.npz", 1_471, 300_000, _table_file("2"), _table()),
+    "electricity": File("electricity.npz", 151, 600_000, _table_file("UP"), _table()),
+    "heart": File("heart_statlog.npz", 53, 10_000, _table_file("present"), _table()),
+    "oil_spill": File("oil_spill.npz", 311, 100_000, _table_file("1"), _table(without=(0, 22))),  # number, constant
+    "pollen": File("pollen.npz", 871, 70_000, _table_file("P"), _table()),
+    "sonar": File("sonar.npz", 40, 40_000, _table_file("Mine"), _table()),
 }

@@ -1,0 +1,202 @@
+"""What FLoRA's experiments are about (Zhou et al. 2023, Appendix D): data sets, models, spaces, and everybody's search.
+
+Searches are kept, so that all that varies only the surface, the pairs sent or the noise costs nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hushtune.adaptive import Adaptive
+from hushtune.checks import integer
+from hushtune.client import Client, Party, Trial
+from hushtune.data import load
+from hushtune.data.splits import shares
+from hushtune.errors import SettingError
+from hushtune.federation.local import LocalFederation
+from hushtune.objectives.sklearn import SklearnObjective
+from hushtune.progress import Progress
+from hushtune.rows import Rows, Split
+from hushtune.search import LARGEST_SEED
+from hushtune.space import Candidates, Config, Float, Int, Space
+
+TABLES = ("eeg", "electricity", "heart", "oil_spill", "pollen", "sonar")
+SKEWED = ("mnist:imb1", "mnist:imb2")
+PICTURES = (500, 2_500)  # to train on and to score on, for each party
+
+
+def _hgb() -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    return HistGradientBoostingClassifier(early_stopping=False)
+
+
+def _svm() -> Any:
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import MinMaxScaler
+    from sklearn.svm import SVC
+
+    return Pipeline([("scale", MinMaxScaler()), ("svm", SVC(class_weight="balanced"))])
+
+
+def _mlp() -> Any:
+    from sklearn.neural_network import MLPClassifier
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import MinMaxScaler
+
+    return Pipeline([("scale", MinMaxScaler()), ("mlp", MLPClassifier(early_stopping=True))])
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model, what is tuned about it, and the config that everybody starts from."""
+
+    estimator: Callable[[], Any]
+    space: Space
+    default: Config
+
+
+MODELS = {
+    "hgb": Model(
+        _hgb,
+        Space(
+            max_iter=Int(10, 200),
+            learning_rate=Float(1e-3, 1.0, log=True),
+            min_samples_leaf=Int(1, 40),
+            l2_regularization=Float(1e-4, 1.0, log=True),
+        ),
+        {"max_iter": 100, "learning_rate": 0.1, "min_samples_leaf": 20, "l2_regularization": 0.0},  # outside the space
+    ),
+    "svm": Model(
+        _svm,
+        Space(
+            svm__C=Float(0.01, 1_000.0, log=True),
+            svm__gamma=Float(1e-5, 10.0, log=True),
+            svm__tol=Float(1e-5, 1e-1, log=True),
+        ),
+        {"svm__C": 1.0, "svm__gamma": 0.1, "svm__tol": 1e-3},
+    ),
+    "mlp": Model(
+        _mlp,
+        Space(
+            mlp__hidden_layer_sizes=Int(50, 200),
+            mlp__alpha=Float(1e-5, 10.0, log=True),
+            mlp__learning_rate_init=Float(1e-5, 1e-1, log=True),
+        ),
+        {"mlp__hidden_layer_sizes": 100, "mlp__alpha": 1e-4, "mlp__learning_rate_init": 1e-3},
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One federation and one model.
+
+    Args:
+        data: one of `TABLES`, or of `SKEWED`.
+        model: one of `MODELS`.
+        parties: how many.
+        rows: pooled, at the most; None for all there are.
+        folds: of the cross-validation that every score is a mean of.
+        trials: of every party's search, and of the centralised one.
+        seed: of data, split, folds and searches.
+    """
+
+    data: str
+    model: str
+    parties: int
+    rows: int | None
+    folds: int
+    trials: int
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value, known in (("data", self.data, (*TABLES, *SKEWED)), ("models", self.model, tuple(MODELS))):
+            if value not in known:
+                raise SettingError(f"{name} must be among {list(known)}, but got '{value}'")
+        integer("parties", self.parties, 2)
+        integer("folds", self.folds, 2)
+        integer("seed", self.seed, 0, LARGEST_SEED)
+
+    @property
+    def name(self) -> str:
+        """For tables and progress."""
+        return f"{self.data} {self.model}, {self.parties} parties"
+
+    @property
+    def search(self) -> Adaptive:
+        """Everybody's."""
+        return Adaptive(self.seed, self.trials)
+
+    def shares(self) -> tuple[Rows | Split, list[Any]]:
+        """The pooled data, and each party's."""
+        if self.data in SKEWED:
+            return _pictures(self.data.partition(":")[2], self.seed)
+        together = load(self.data, test=0, rows=_fewer(self.rows, self.data), seed=self.seed).train
+        return together, list(shares("iid", together, self.parties, self.seed))
+
+
+@lru_cache(maxsize=None)
+def size(data: str) -> int:
+    """Rows of a table."""
+    return len(load(data, test=0).train)
+
+
+def _fewer(rows: int | None, data: str) -> int | None:
+    return None if rows is None or rows >= size(data) else rows
+
+
+def _pictures(how: str, seed: int) -> tuple[Split, list[Any]]:
+    """FLoRA's skewed MNIST (Appendix D.8): four parties with as many pictures each."""
+    train, _ = PICTURES
+    rows = load("mnist").train
+    flat = Rows(rows.X.reshape(len(rows), -1), rows.y)
+    parts = [part.take(np.arange(sum(PICTURES))) for part in shares(how, flat, 4, seed)]
+    split = [Split(part.take(np.arange(train)), part.take(np.arange(train, len(part)))) for part in parts]
+    return Split(_joined([part.train for part in split]), _joined([part.test for part in split])), split
+
+
+def _joined(parts: list[Rows]) -> Rows:
+    return Rows(np.concatenate([part.X for part in parts]), np.concatenate([part.y for part in parts]))
+
+
+@dataclass(frozen=True)
+class Searched:
+    """A cell after everybody's search.
+
+    Args:
+        cell: which one.
+        parties: with their searches.
+        pooled: a stand-in for federated training, as in the paper: cross-validation on everybody's data.
+        central: the trials of a search on the pooled data.
+    """
+
+    cell: Cell
+    parties: list[Party]
+    pooled: Party
+    central: list[Trial]
+
+    def score(self, config: Config) -> float:
+        """Of federated training with a config."""
+        return 1 - float(self.pooled.losses([config], self.cell.seed)[0])
+
+
+def searched(cell: Cell, folder: Path, jobs: int | None, progress: Progress) -> Searched:
+    """Has all parties search, and one that holds all data, unless the folder has their searches already."""
+    model = MODELS[cell.model]
+    objective = SklearnObjective(model.estimator(), metric="balanced_accuracy", cv=cell.folds)
+    together, parts = cell.shares()
+    pooled = LocalFederation([Client(together, objective, name="pooled")], folder, None, cell.seed, jobs)
+    federation = LocalFederation([Client(part, objective) for part in parts], folder, None, cell.seed, jobs)
+    some = Candidates(model.space, (model.default,))  # a search needs their space only
+    pooled.score(cell.search, some, progress, False, name=f"{cell.data} {cell.model}: centralised search")
+    federation.score(cell.search, some, progress, False, name=f"{cell.name}: their searches")
+    (everybody,) = pooled.parties.values()
+    key = cell.search.key(model.space)
+    return Searched(cell, list(federation.parties.values()), everybody, everybody.searched(key)[: cell.trials])
