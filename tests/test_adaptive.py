@@ -30,9 +30,16 @@ class Patchy(Bowl):
         return np.where([c["kind"] == "a" for c in configs], np.nan, super().losses(configs, data, seed))
 
 
-def fill(search: ht.Search, found: list[Party], jobs: int = 1, private: bool = False, apart: bool = False) -> list[int]:
+def fill(
+    search: ht.Search,
+    found: list[Party],
+    jobs: int = 1,
+    private: bool = False,
+    apart: bool = False,
+    space: ht.Space = SPACE,
+) -> list[int]:
     done: list[int] = []
-    search.fill(found, CANDIDATES, jobs, done.append, private, apart)
+    search.fill(found, space, jobs, done.append, private, apart)
     return done
 
 
@@ -131,7 +138,12 @@ def test_a_study_that_a_client_brings_is_its_search(tmp_path: Path) -> None:
     study.optimize(lambda trial: trial.suggest_float("x", -5, 5) ** 2, n_trials=4)
     (party,) = parties(tmp_path, Bowl())
     party.client.trials = study
-    assert [loss for _, loss in party.searched("any")] == [trial.value for trial in study.trials]
+    search, space = ht.Search.adaptive(10), ht.Space(x=ht.Float(-5.0, 5.0))
+    assert sum(fill(search, [party], space=space)) == 10  # nothing is left to do, though the study is shorter
+    assert [loss for _, loss in search.found(party, space)] == [trial.value for trial in study.trials]
+    assert search.found(party, SPACE) == []  # a study of another space is none
+    assert sum(fill(search, [party])) == 10
+    assert len(search.found(party, SPACE)) == 10
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def test_result_json_has_the_stated_schema(result: ht.Result, tmp_path: Path) ->
     assert raw["hushtune"] == ht.__version__
     assert set(raw["privacy"]) == {"epsilon", "delta", "neighbours", "unit"}
     assert set(raw["spent"]) == {"epsilon", "delta"}
-    assert set(raw["clients"]) == {"asked", "answered", "dropped", "late", "pinned"}
+    assert set(raw["clients"]) == {"asked", "answered", "dropped", "late", "left_out", "pinned"}
     for field in ("config", "method", "seal", "disclosures", "seconds", "statement", "opened", "plan", "ledger"):
         assert raw[field]
     assert raw["simulation"] is None
@@ -92,7 +92,7 @@ def test_loading_something_else(tmp_path: Path, content: Any, message: str) -> N
 def test_the_statement_names_an_insecure_seal(make_clients: Make, candidates: ht.Candidates, tmp_path: Path) -> None:
     settings = {"method": ht.Vote(2), "privacy": ht.Privacy(2.0), "quiet": True, "jobs": 1}
     clear = ht.tune(make_clients(3), candidates, seal=ht.Clear(), home=tmp_path / "a", **settings)
-    assert "INSECURE CHOICE, seal 'clear': the server sees individual ballots" in clear.statement
+    assert "INSECURE CHOICE, seal 'clear': the server sees individual contributions" in clear.statement
     lenient = make_clients(8)
     for client in lenient:
         client.policy = ht.Policy(insecure=True)

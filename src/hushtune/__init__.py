@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         SettingError,
     )
     from hushtune.identity import Identity
+    from hushtune.methods.surface import Surface
     from hushtune.methods.vote import Vote
     from hushtune.objectives.base import Objective, objective
     from hushtune.objectives.neural import TorchObjective as TorchObjective
@@ -47,6 +48,7 @@ _HOMES = {
     "client": ["Client"],
     "errors": ["AbortedError", "BudgetError", "HushtuneError", "LedgerError", "RefusedError", "SettingError"],
     "identity": ["Identity"],
+    "methods.surface": ["Surface"],
     "methods.vote": ["Vote"],
     "odds": ["Agreement"],
     "planning": ["Plan", "plan"],
@@ -101,6 +103,7 @@ __all__ = [
     "SklearnObjective",
     "Space",
     "Split",
+    "Surface",
     "Vote",
     "__version__",
     "objective",

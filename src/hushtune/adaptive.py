@@ -16,7 +16,7 @@ from hushtune.errors import MissingExtraError, SettingError, described
 from hushtune.fingerprint import fingerprint
 from hushtune.objectives.base import Objective, checked_losses
 from hushtune.search import Advance, Search, attempt, default_jobs
-from hushtune.space import Candidates, Space
+from hushtune.space import Candidates, Domain, Space, space_of
 
 SAMPLERS = ("tpe", "random", "gp")
 _PIECES = 10  # a client's search is written down, and may be interrupted, after each of so many pieces
@@ -51,6 +51,10 @@ class Adaptive(Search):
         """One text per search: the number of trials is not part of it, so that a longer one goes on from a shorter."""
         return fingerprint([space.to_json(), self.sampler, self.seed])
 
+    def found(self, party: Party, space: Space) -> list[Trial]:
+        """What the client's search has found; the trials that it brought, if it did, take the place of a search."""
+        return party.brought(space) or party.searched(self.key(space))[: self.trials]
+
     def work(self, parties: int, candidates: Candidates) -> int:
         """Each has its trials."""
         return parties * self.trials
@@ -58,19 +62,21 @@ class Adaptive(Search):
     def fill(
         self,
         parties: Sequence[Party],
-        candidates: Candidates,
+        domain: Domain,
         jobs: int,
         advance: Advance,
         private: bool,
         apart: bool = False,
     ) -> None:
         """Has every client search until it has its trials; the rules about failures are those of `Search.fill`."""
-        key, first, later = self.key(candidates.space), dict[int, Task](), 0
+        space = space_of(domain)
+        key, first, later = self.key(space), dict[int, Task](), 0
         for at, party in enumerate(parties):
-            task = self._next(party, candidates.space, key, private, begins=True)
-            done = min(self.trials, len(party.searched(key))) if party.failure is None and not party.silent else 0
-            later += self.trials if party.failure is not None or party.silent else 0
-            advance(done)
+            task = self._next(party, space, key, private, begins=True)
+            if party.failure is not None or party.silent:
+                later += self.trials  # counted last: nobody sees who failed, or when
+            else:
+                advance(self.trials - (self._missing(party, space, key) if task is not None else 0))
             if task is not None:
                 first[at] = task
 
@@ -78,15 +84,19 @@ class Adaptive(Search):
             nonlocal later
             party = parties[at]
             if isinstance(outcome, str):
-                later += self.trials - len(party.searched(key))  # counted last: nobody sees who failed, or when
+                later += self._missing(party, space, key)
                 party.fail(self.seed, outcome)
                 return None
             party.keep_search(key, outcome)
             advance(len(outcome))
-            return self._next(party, candidates.space, key, private, begins=False)
+            return self._next(party, space, key, private, begins=False)
 
         in_turns(first, after, jobs, apart)
         advance(later)
+
+    def _missing(self, party: Party, space: Space, key: str) -> int:
+        """How many trials are still to be made."""
+        return 0 if party.brought(space) else max(0, self.trials - len(party.searched(key)))
 
     def _next(self, party: Party, space: Space, key: str, private: bool, begins: bool) -> Task | None:
         """The next piece of a client's search; None if there is none, or nothing to search on."""
@@ -95,19 +105,23 @@ class Adaptive(Search):
         if begins:
             party.failure = None
         try:
-            known = party.searched(key)
-            missing = self.trials - len(known)
-            if missing <= 0:
+            missing = self._missing(party, space, key)
+            if missing == 0:
                 return None
             if private and party.failed_before(self.seed):
                 party.failure = "the objective failed in an earlier run; remove trials.db to try again"
                 return None
             count = min(missing, -(-self.trials // _PIECES))
-            return (party.objective, party.data, space, known, count, self.sampler, self.seed)
+            return (party.objective, party.data, space, party.searched(key), count, self.sampler, self.seed)
         except Exception as error:
             party.failure = described(error)
             party.log(f"cannot search: {party.failure}")
             return None
+
+
+def search_from_json(raw: Mapping[str, Any]) -> Search:
+    """The search that `Search.to_json` wrote, or that a study names."""
+    return Adaptive(**raw) if "trials" in raw or "sampler" in raw else Search(**raw)
 
 
 def _need_torch() -> None:

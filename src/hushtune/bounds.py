@@ -174,6 +174,38 @@ class Ball:
         return SkellamVector(noise.variance, min(math.nextafter(math.sqrt(self.length), math.inf) * l2, l2 * l2), l2)
 
 
+@dataclass(frozen=True)
+class Box:
+    """`length` integers from 0 to `largest`, for what is opened exactly: no noise is offered for such vectors."""
+
+    largest: int
+    length: int
+
+    def __post_init__(self) -> None:
+        integer("largest", self.largest, 1, 2**40)
+        integer("length", self.length, 1, 2**22)
+
+    @property
+    def total(self) -> None:
+        """Not fixed."""
+        return None
+
+    def check(self, vector: Any) -> IntArray:
+        """Refuses anything outside."""
+        found = _integers(vector, self.length)
+        if found.min() < 0 or found.max() > self.largest:
+            raise BoundError(f"integers must be between 0 and {self.largest}")
+        return found
+
+    def default(self, randomness: Randomness) -> IntArray:
+        """Zeros."""
+        return np.zeros(self.length, dtype=np.int64)
+
+    def event(self, noise: Noise, change: Neighbours) -> Event:
+        """None."""
+        raise SettingError("such values are opened exactly, which no epsilon covers")
+
+
 def _integers(vector: Any, length: int) -> IntArray:
     found = np.asarray(vector)
     if found.shape != (length,) or found.dtype.kind not in "iub":

@@ -23,7 +23,7 @@ from hushtune.privacy.policy import Policy
 from hushtune.randomness import Randomness
 from hushtune.roster import Id
 from hushtune.rows import Parts, Rows, count_of
-from hushtune.space import Config, FloatArray, config_key
+from hushtune.space import Config, FloatArray, Space, config_key
 from hushtune.trials import TrialStore, from_study
 
 if TYPE_CHECKING:
@@ -212,10 +212,13 @@ class Party:
         self.store.put(self.data_key, self.objective_key, seed, configs, losses)
 
     def searched(self, key: str) -> list[Trial]:
-        """What an adaptive search has found here so far, in its order; or the trials that the client brought."""
-        if self.client.trials is not None:
-            return [(json.loads(config), loss) for config, loss in self._brought.items()]
+        """What an adaptive search has found here so far, in its order."""
         return self.store.get_search(self.data_key, self.objective_key, key)
+
+    def brought(self, space: Space) -> list[Trial]:
+        """The trials that the client brought, as far as they are of this space."""
+        trials = [(json.loads(config), loss) for config, loss in self._brought.items()]
+        return [(config, loss) for config, loss in trials if set(config) == set(space.knobs)]
 
     def keep_search(self, key: str, found: Sequence[Trial]) -> None:
         """Adds to what an adaptive search has found."""

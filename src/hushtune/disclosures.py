@@ -53,3 +53,10 @@ def of_sum(
         cost = epsilon_of((query.bound.event(noise, privacy.change),), privacy.delta)
     readers = "server and every reader of the result"
     return [*found, Disclosure(readers, f"summed {query.meaning}", (length,), mechanism, cost)]
+
+
+def of_gathered(query: Query, opened: Opened) -> Disclosure:
+    """What opening every client's own answer shows: all of it, and whose it is."""
+    each = f"{query.meaning}, of each of {', '.join(opened.own or {})}"
+    shape = (opened.answered, query.bound.length)
+    return Disclosure("server and every reader of the result", each, shape, "seal 'clear': exact", None)

@@ -27,6 +27,13 @@ class ObjectiveError(HushtuneError):
     """A client's objective failed. Stays inside the client when epsilon is set."""
 
 
+class NoLossError(ObjectiveError):
+    """A client has nothing to contribute, because no config has a finite loss there."""
+
+    def __init__(self) -> None:
+        super().__init__("no config has a finite loss here")
+
+
 class RefusedError(HushtuneError):
     """A client refuses a request: its policy, its ledger or its own record says no."""
 

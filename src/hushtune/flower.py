@@ -28,6 +28,7 @@ from hushtune.federation.envelope import Answer
 from hushtune.federation.local import default_home
 from hushtune.federation.remote import RemoteFederation
 from hushtune.identity import Identity
+from hushtune.method import Method
 from hushtune.objectives.base import Objective
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
@@ -36,12 +37,11 @@ from hushtune.privacy.release import refused
 from hushtune.progress import Progress
 from hushtune.result import Result
 from hushtune.roster import Id, Roster, check_name
-from hushtune.run import Method
 from hushtune.seals.base import Seal
 from hushtune.seals.masked import Masked
 from hushtune.search import Search, default_jobs
 from hushtune.simulation import Simulation
-from hushtune.space import Candidates
+from hushtune.space import Domain
 from hushtune.tuning import conduct
 
 try:
@@ -211,7 +211,7 @@ def _keep_state(context: Context, state: bytes) -> None:
 
 def tune(
     grid: Grid,
-    candidates: Candidates,
+    candidates: Domain,
     *,
     method: Method,
     privacy: Privacy | None = None,
@@ -230,7 +230,7 @@ def tune(
 
     Args:
         grid: Flower's grid.
-        candidates: the public list to choose from.
+        candidates: the public list to choose from, or the space itself, for a method that searches it.
         method: who is asked what, and how the server decides, e.g. `Vote()`.
         privacy: the guarantee for everything opened. None: exact values are opened, and the statement says so.
         seal: how single contributions stay hidden. Default: `Masked()`.
@@ -239,7 +239,7 @@ def tune(
             `timeout`, those missing have dropped out of a pinned roster, and a run without one is refused. Default: as
             many as the roster names; without one, those that are connected now.
         timeout: seconds for each trip; who has not answered by then has dropped out. Scoring is part of the first one.
-        search: how clients fill their trials. Default: every candidate is scored.
+        search: how clients fill their trials. Default: as in `hushtune.tune`.
         simulation: marks the run as a simulation; only clients that are registered with such a mark count.
         ledger: the coordinator's ledger. Default: one per roster, under `home`; all unpinned nodes share one.
         folder: where the run keeps its state; the same call with the same folder resumes it.

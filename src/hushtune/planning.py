@@ -11,6 +11,7 @@ import numpy as np
 from hushtune.bounds import KHot
 from hushtune.checks import integer, kind
 from hushtune.errors import LedgerError, SettingError
+from hushtune.method import Facts
 from hushtune.methods.ballots import TopVotes
 from hushtune.methods.decode import MOST_SMOOTHED
 from hushtune.methods.vote import Vote
@@ -25,6 +26,7 @@ from hushtune.progress import Progress
 from hushtune.run import calibrate, plan_of, rule_of
 from hushtune.seals.base import Seal, sum_bits
 from hushtune.seals.masked import Masked
+from hushtune.search import Search
 from hushtune.space import Candidates, Float, Space
 
 _RUN = "0" * 32
@@ -155,7 +157,7 @@ def plan(
     size, seal = len(candidates), seal or Masked()
     agreement = agreement or Agreement(max(1, size // 20))
     agreement.check(size)
-    method = _planned(method, voters).settled(candidates, clients, privacy)
+    method = _planned(method, voters).settled(Facts(candidates, clients, privacy, seal, Search()))
     (ballot,) = method.bounds(candidates)  # refuses more votes than candidates
     assert isinstance(ballot, KHot)
     voters, k = method.voters, ballot.k

@@ -9,11 +9,13 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
+from hushtune.adaptive import Adaptive, search_from_json
 from hushtune.bounds import Bound
 from hushtune.client import Party
 from hushtune.errors import WireError
 from hushtune.privacy.skellam import IntArray
-from hushtune.space import Candidates
+from hushtune.search import Search
+from hushtune.space import Candidates, Domain, Space
 
 
 class Query(Protocol):
@@ -34,8 +36,8 @@ class Query(Protocol):
         ...
 
     @property
-    def scored(self) -> tuple[Candidates, int]:
-        """The candidates whose losses an answer looks up, and the public seed: what can be scored beforehand."""
+    def scored(self) -> tuple[Search, Domain]:
+        """The search whose trials an answer looks up, and over what: it can be done beforehand."""
         ...
 
     def answer(self, party: Party) -> Any:
@@ -59,14 +61,24 @@ def register(kind: _Kind) -> _Kind:
     return kind
 
 
+_WRITERS: dict[type, Callable[[Any], Any]] = {
+    Candidates: lambda v: json.loads(v.to_json()),
+    Space: lambda v: json.loads(v.to_json()),
+    Search: lambda v: v.to_json(),
+    Adaptive: lambda v: v.to_json(),
+}
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "candidates": lambda v: Candidates.from_json(json.dumps(v)),
+    "domain": lambda v: (Candidates if "configs" in v else Space).from_json(json.dumps(v)),
+    "search": search_from_json,
+}
+
+
 def query_to_json(query: Query) -> dict[str, Any]:
     """Name, version and fields."""
     plain = {f.name: getattr(query, f.name) for f in fields(query)}  # type: ignore[arg-type]
-    return {
-        "query": query.name,
-        "version": query.version,
-        **{name: json.loads(v.to_json()) if isinstance(v, Candidates) else v for name, v in plain.items()},
-    }
+    written = {name: _WRITERS.get(type(value), lambda v: v)(value) for name, value in plain.items()}
+    return {"query": query.name, "version": query.version, **written}
 
 
 def query_from_json(raw: Mapping[str, Any]) -> Query:
@@ -75,9 +87,8 @@ def query_from_json(raw: Mapping[str, Any]) -> Query:
     kind = _REGISTRY.get((values.pop("query", None), values.pop("version", None)))
     if kind is None:
         raise WireError(f"query {raw.get('query')!r} version {raw.get('version')!r} is not known here")
-    readers: dict[str, Callable[[Any], Any]] = {"candidates": lambda v: Candidates.from_json(json.dumps(v))}
     try:
-        query: Query = kind(**{name: readers.get(name, lambda v: v)(value) for name, value in values.items()})
+        query: Query = kind(**{name: _READERS.get(name, lambda v: v)(value) for name, value in values.items()})
     except TypeError:
         raise WireError(f"query '{kind.name}' got unknown or missing fields: {sorted(values)}") from None
     return query

@@ -4,33 +4,54 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hushtune.disclosures import Disclosure
 from hushtune.errors import SettingError
 from hushtune.files import replace
+from hushtune.pairs import Pairs, read
 from hushtune.privacy.accounting import Budget
 from hushtune.privacy.events import Event, event_from_json, event_to_json
 from hushtune.privacy.guarantee import Privacy
+from hushtune.privacy.skellam import IntArray
 from hushtune.roster import Id
-from hushtune.space import Candidates, Config, knob_has
+from hushtune.space import Candidates, Config, config_key, knob_has
 
 if TYPE_CHECKING:
     import optuna
+
+    from hushtune.method import Note
 
 SCHEMA = 1
 
 
 @dataclass(frozen=True)
 class Opened:
-    """The sum opened by one step: integers per block, and the variance of the noise in each entry."""
+    """What one step opened.
+
+    Args:
+        query: its name.
+        blocks: the sum, integers per block.
+        noise_variance: of each entry.
+        answered: how many clients' answers are in it.
+        own: instead of a sum, every client's own answer, if that was asked for.
+    """
 
     query: str
     blocks: dict[str, list[int]]
     noise_variance: float
     answered: int
+    own: dict[Id, dict[str, list[int]]] | None = None
+
+    def arrays(self) -> dict[Id, dict[str, IntArray]]:
+        """Every client's own answer."""
+        each = (self.own or {}).items()
+        return {client: {name: np.array(v, dtype=np.int64) for name, v in blocks.items()} for client, blocks in each}
 
 
 @dataclass(frozen=True)
@@ -71,7 +92,10 @@ class Result:
     ledger: LedgerNote | None
     simulation: dict[str, Any] | None
     hushtune: str
-    index: int
+    index: int | None  # the chosen config's place among the candidates; None if a client found it
+    search: dict[str, Any] = field(default_factory=lambda: {"seed": 0})
+    left_out: dict[Id, str] = field(default_factory=dict)  # answered in the clear, but do not count, and why
+    notes: dict[str, Note] = field(default_factory=dict)  # what the method computed from opened values
     traffic: dict[str, float] | None = None  # trips, and messages and bytes of an average client
     stated: str | None = field(default=None, repr=False)  # the statement as it was saved, once loaded
 
@@ -96,6 +120,7 @@ class Result:
             "config": self.config,
             "index": self.index,
             "method": self.method,
+            "search": self.search,
             "seal": self.seal,
             "privacy": self.privacy.to_json() if self.privacy else None,
             "spent": asdict(self.spent) if self.privacy else None,
@@ -109,7 +134,9 @@ class Result:
                 "answered": self.answered,
                 "dropped": [{"client": id_, "reason": why} for id_, why in self.dropped.items()],
                 "late": [{"client": id_, "reason": why} for id_, why in self.late.items()],
+                "left_out": [{"client": id_, "reason": why} for id_, why in self.left_out.items()],
             },
+            "notes": self.notes,
             "opened": [asdict(opened) for opened in self.opened],
             "candidates": json.loads(self.candidates.to_json()),
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
@@ -167,6 +194,9 @@ class Result:
             pinned=raw["clients"]["pinned"],
             dropped={entry["client"]: entry["reason"] for entry in raw["clients"]["dropped"]},
             late={entry["client"]: entry["reason"] for entry in raw["clients"].get("late", [])},
+            left_out={entry["client"]: entry["reason"] for entry in raw["clients"].get("left_out", [])},
+            notes=raw.get("notes", {}),
+            search=raw.get("search", {"seed": 0}),
             opened=[Opened(**opened) for opened in raw["opened"]],
             candidates=Candidates.from_json(json.dumps(raw["candidates"])),
             seconds=raw["seconds"],
@@ -180,22 +210,42 @@ class Result:
         )
 
     def to_optuna(self) -> optuna.Study:
-        """An in-memory Optuna study: one finished trial per candidate, its value what the run opened for it.
+        """An in-memory Optuna study: one finished trial per candidate, its value what the run opened for it; or one per
+        pair that the run opened, its value the loss, with the client's name as the user attribute "client".
 
         Everything in it was opened already, so it reveals nothing new. A trial's user attribute "config" holds the
         whole candidate; values outside the space, which Optuna does not take as parameters, are there only.
         """
         import optuna
 
-        study = optuna.create_study(direction="maximize", study_name=f"hushtune-{self.run[:8]}")
-        (values,) = self.opened[-1].blocks.values()
-        for at, (config, value) in enumerate(zip(self.candidates, values, strict=True)):
+        gathered = self.opened[-1].own is not None
+        study = optuna.create_study(
+            direction="minimize" if gathered else "maximize", study_name=f"hushtune-{self.run[:8]}"
+        )
+        rows = self._pairs() if gathered else self._sums()
+        for config, value, more in rows:
             inside = {name: knob for name, knob in self.candidates.space.knobs.items() if knob_has(knob, config[name])}
             trial = optuna.trial.create_trial(
                 params={name: config[name] for name in inside},
                 distributions=inside,
-                value=float(value),
-                user_attrs={"config": config, "chosen": at == self.index},
+                value=value,
+                user_attrs={"config": config, **more},
             )
             study.add_trial(trial)
         return study
+
+    def _sums(self) -> Iterator[tuple[Config, float, dict[str, Any]]]:
+        values = next(v for v in self.opened[-1].blocks.values() if len(v) == len(self.candidates))
+        for at, (config, value) in enumerate(zip(self.candidates, values, strict=True)):
+            yield config, float(value), {"chosen": at == self.index}
+
+    def _pairs(self) -> Iterator[tuple[Config, float, dict[str, Any]]]:
+        for client, pairs in self.pairs().items():
+            for config, loss in zip(self.candidates.space.decode(pairs.points), pairs.losses, strict=True):
+                chosen = config_key(config) == config_key(self.config)
+                yield config, float(loss), {"client": client, "chosen": chosen}
+
+    def pairs(self) -> dict[Id, Pairs]:
+        """Every client's own (config, loss) pairs, if they were opened."""
+        low, high = self.method["losses"]
+        return {client: read(blocks, (low, high))[0] for client, blocks in self.opened[-1].arrays().items()}

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 
 from hushtune._version import __version__
 from hushtune.bounds import Bound
-from hushtune.disclosures import CHOICE, Disclosure, of_sum
+from hushtune.disclosures import CHOICE, Disclosure, of_gathered, of_sum
 from hushtune.errors import AbortedError, HushtuneError, SettingError
 from hushtune.federation.base import Dropped, Federation
+from hushtune.method import Note
 from hushtune.privacy import skellam
 from hushtune.privacy.accounting import Budget, Rule, Sums, gaussian_start, rule_to_json, smallest_scale
 from hushtune.privacy.events import Event
@@ -28,60 +29,9 @@ from hushtune.result import LedgerNote, Opened, Result
 from hushtune.roster import Id
 from hushtune.runfolder import Kept, RunFolder
 from hushtune.seals.base import Seal, Session, sum_bits
+from hushtune.seals.clear import ClearSession
+from hushtune.search import Search
 from hushtune.space import Candidates, Config
-
-
-class Openings(Protocol):
-    """What a method sees of a run: public facts, and sums. It never sees a client, a seal or a ledger."""
-
-    @property
-    def candidates(self) -> Candidates:
-        """The public candidates."""
-        ...
-
-    @property
-    def seed(self) -> int:
-        """The public seed with which clients score candidates."""
-        ...
-
-    def sum(self, query: Query) -> Mapping[str, IntArray]:
-        """Opens the sum of all clients' answers, noisy if epsilon is set; one array per block of the query."""
-        ...
-
-    def noise_variance(self) -> float:
-        """Variance of the noise in each entry of the last opened sum (0 without epsilon). Public."""
-        ...
-
-    def answered(self) -> int:
-        """How many clients' answers are in the last opened sum. Public."""
-        ...
-
-
-class Method(Protocol):
-    """Which sums are asked for, and how the server decides. A frozen dataclass."""
-
-    name: ClassVar[str]
-
-    @property
-    def voters(self) -> int:
-        """How many parts of a client's rows answer for themselves; 1: the client answers as a whole."""
-        ...
-
-    def settled(self, candidates: Candidates, clients: int, privacy: Privacy | None) -> Method:
-        """The method with everything filled in that follows from public facts; the others are asked of this one."""
-        ...
-
-    def bounds(self, candidates: Candidates) -> tuple[Bound, ...]:
-        """The bounds of all sums the method will open, in order, so that noise is calibrated beforehand."""
-        ...
-
-    def run(self, run: Openings) -> Config:
-        """Straight-line code, the way the paper states it."""
-        ...
-
-    def variants(self) -> Mapping[str, Method]:
-        """Methods that open the same sums and decide otherwise, by name; for comparisons, at no cost."""
-        ...
 
 
 @lru_cache(maxsize=64)
@@ -123,7 +73,7 @@ class Run:
         self,
         folder: RunFolder,
         candidates: Candidates,
-        seed: int,
+        search: Search,
         federation: Federation,
         seal: Seal,
         privacy: Privacy | None,
@@ -134,11 +84,13 @@ class Run:
     ) -> None:
         self.id = folder.run
         self.candidates = candidates
-        self.seed = seed
+        self.search = search
         self.opened: list[Opened] = []
+        self.notes: dict[str, Note] = {}
         self.disclosures: list[Disclosure] = []
         self.dropped: dict[Id, str] = {}
         self.late: dict[Id, str] = {}
+        self.left_out: dict[Id, str] = {}
         self._federation = federation
         self._seal = seal
         self._privacy = privacy
@@ -176,44 +128,80 @@ class Run:
 
     def sum(self, query: Query) -> Mapping[str, IntArray]:
         """Opens the sum of all clients' answers."""
+        opened = self._next(query, gathered=False)
+        self.disclosures += of_sum(query, opened, self._seal, self._honest, self.noise, self._privacy)
+        return {name: np.array(values, dtype=np.int64) for name, values in opened.blocks.items()}
+
+    def gather(self, query: Query) -> Mapping[Id, Mapping[str, IntArray]]:
+        """Opens every client's own answer."""
+        if self._privacy is not None or self._seal.name != "clear":
+            raise HushtuneError("every client's own answer is opened under seal 'clear' and without epsilon only")
+        opened = self._next(query, gathered=True)
+        self.disclosures.append(of_gathered(query, opened))
+        return opened.arrays()
+
+    def _next(self, query: Query, gathered: bool) -> Opened:
+        """The next step's opening: what an interrupted run has on record, or what clients say."""
         step = len(self.opened)
         if step >= len(self._bounds) or query.bound != self._bounds[step]:
             raise HushtuneError(f"a method asked for a sum (step {step}) that its `bounds` did not announce")
         kept = self._folder.opening(step)
-        opened, dropped, late = kept if kept is not None else self._open(query, step)
+        opened, dropped, late = kept if kept is not None else self._open(query, step, gathered)
         if kept is None:
             self._folder.keep(opened, dropped, late)
         self.opened.append(opened)
         self.dropped.update(dropped)
         self.late.update(late)
-        self.disclosures += of_sum(query, opened, self._seal, self._honest, self.noise, self._privacy)
-        return {name: np.array(values, dtype=np.int64) for name, values in opened.blocks.items()}
+        return opened
+
+    def leave_out(self, client: Id, reason: str) -> None:
+        """Says that a client's own answer, though opened, does not count."""
+        self.left_out[client] = reason
+
+    def note(self, name: str, value: Note) -> None:
+        """Adds to what the result says."""
+        self.notes[name] = value
 
     def _exchange(self, name: str, out: Mapping[Id, bytes]) -> Mapping[Id, bytes | Dropped]:
         label = f"secure sum: {name}" if self._seal.name == "masked" else name
         return self._federation.exchange(label, out, self._progress)
 
-    def _open(self, query: Query, step: int) -> Kept:
+    def _open(self, query: Query, step: int, gathered: bool) -> Kept:
         roster = self._federation.roster
         request = Request(
             self.id, step, roster.digest(), query, self._seal, self.noise, self._privacy, self._voters, self.plan
         )
         message = request.to_bytes()
-        bits = sum_bits(len(roster), self._voters, query.bound, self.share_variance)
-        last = step == len(self._bounds) - 1
         if self._session is None:
             self._session = self._seal.session(self.id, roster, request.terms(), self._folder.first_round())
+        if gathered:
+            assert isinstance(self._session, ClearSession)
+            own, dropped = self._session.gather(message, query.bound.length, self._exchange, self._reserve)
+            self._enough(dropped)
+            each = {client: _plain(query, vector) for client, vector in own.items()}
+            return Opened(query.name, {}, 0.0, len(each), each), dropped, {}
+        bits = sum_bits(len(roster), self._voters, query.bound, self.share_variance)
+        last = step == len(self._bounds) - 1
         total, dropped, late = self._session.sum(message, query.bound.length, bits, self._exchange, last, self._reserve)
-        answered, needed = len(roster) - len(dropped), self._seal.needed(len(roster))
+        answered = self._enough(dropped)
+        return (
+            Opened(query.name, _plain(query, total), float(self.share_variance * answered), answered),
+            dropped,
+            late,
+        )
+
+    def _enough(self, dropped: Mapping[Id, str]) -> int:
+        """How many answered; too few are an error."""
+        clients = len(self._federation.roster)
+        answered, needed = clients - len(dropped), self._seal.needed(clients)
         if answered < needed:
             raise AbortedError(
-                f"{needed} of {len(roster)} clients must answer (dropouts={self._seal.dropouts:g}), "
+                f"{needed} of {clients} clients must answer (dropouts={self._seal.dropouts:g}), "
                 f"but got {answered}; nothing was opened; {_some(dropped)}"
             )
         if self._ledger is not None:
             self._ledger.mark_opened(self.id)
-        blocks = {name: part.tolist() for name, part in in_blocks(query, total).items()}
-        return Opened(query.name, blocks, float(self.share_variance * answered), answered), dropped, late
+        return answered
 
     def noise_variance(self) -> float:
         """Variance of the noise in each entry of the last opened sum."""
@@ -230,8 +218,9 @@ class Run:
             spent = self.rule.spent([(self.plan, self._privacy.delta)], self._privacy.delta)
         return Result(
             config=config,
-            index=self.candidates.index(config),
+            index=place_of(config, self.candidates),
             method=method,
+            search=self.search.to_json(),
             seal=self._seal.to_json(),
             privacy=self._privacy,
             plan=self.plan,
@@ -243,6 +232,8 @@ class Run:
             pinned=self._federation.roster.pinned,
             dropped=self.dropped,
             late=self.late,
+            left_out=self.left_out,
+            notes=self.notes,
             opened=self.opened,
             candidates=self.candidates,
             seconds=seconds,
@@ -273,26 +264,53 @@ def _some(dropped: Mapping[Id, str], most: int = 3) -> str:
     return shown + (f"; and {len(dropped) - most} more" if len(dropped) > most else "")
 
 
+def _plain(query: Query, vector: IntArray) -> dict[str, list[int]]:
+    return {name: part.tolist() for name, part in in_blocks(query, vector).items()}
+
+
+def place_of(config: Config, candidates: Candidates) -> int | None:
+    """A config's place among the candidates; None if it is another one, which a client found."""
+    try:
+        return candidates.index(config)
+    except ValueError:
+        return None
+
+
 class Replay:
     """Lets a method decide again from the openings a result recorded. Asks nobody."""
 
-    def __init__(self, candidates: Candidates, opened: Sequence[Opened]) -> None:
+    def __init__(self, candidates: Candidates, search: Search, opened: Sequence[Opened]) -> None:
         self.candidates = candidates
-        self.seed = 0  # nothing is scored here
+        self.search = search
+        self.notes: dict[str, Note] = {}
+        self.left_out: dict[Id, str] = {}
         self._opened = list(opened)
         self.queries: list[Query] = []
 
     def sum(self, query: Query) -> Mapping[str, IntArray]:
         """The recorded sum of the next step."""
+        return _checked(query, self._next(query, gathered=False).blocks)
+
+    def gather(self, query: Query) -> Mapping[Id, Mapping[str, IntArray]]:
+        """Every client's own answer of the next step, as recorded."""
+        own = self._next(query, gathered=True).own or {}
+        return {client: _checked(query, blocks) for client, blocks in own.items()}
+
+    def _next(self, query: Query, gathered: bool) -> Opened:
         step = len(self.queries)
-        if step >= len(self._opened) or self._opened[step].query != query.name:
+        found = self._opened[step] if step < len(self._opened) else None
+        if found is None or found.query != query.name or (found.own is not None) != gathered:
             raise SettingError("the result does not hold the openings that its method asks for")
-        blocks = {name: np.array(values) for name, values in self._opened[step].blocks.items()}
-        found = {name: values.shape for name, values in blocks.items() if values.dtype.kind == "i"}
-        if found != {name: (length,) for name, length in query.blocks.items()}:
-            raise SettingError("an opening does not have the integers that its query asks for")
         self.queries.append(query)
-        return blocks
+        return found
+
+    def leave_out(self, client: Id, reason: str) -> None:
+        """Kept, to be compared."""
+        self.left_out[client] = reason
+
+    def note(self, name: str, value: Note) -> None:
+        """Kept, to be compared."""
+        self.notes[name] = value
 
     def noise_variance(self) -> float:
         """As recorded."""
@@ -301,3 +319,11 @@ class Replay:
     def answered(self) -> int:
         """As recorded."""
         return self._opened[len(self.queries) - 1].answered
+
+
+def _checked(query: Query, blocks: Mapping[str, list[int]]) -> dict[str, IntArray]:
+    found = {name: np.array(values) for name, values in blocks.items()}
+    shapes = {name: values.shape for name, values in found.items() if values.dtype.kind == "i"}
+    if shapes != {name: (length,) for name, length in query.blocks.items()}:
+        raise SettingError("an opening does not have the integers that its query asks for")
+    return found

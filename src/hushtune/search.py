@@ -6,14 +6,14 @@ import os
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeVar
 
 from hushtune.checks import integer
 from hushtune.client import Party
-from hushtune.errors import described
+from hushtune.errors import SettingError, described
 from hushtune.objectives.base import Objective, checked_losses
-from hushtune.space import Candidates, Config, FloatArray
+from hushtune.space import Candidates, Config, Domain, FloatArray
 
 Advance = Callable[[int], None]
 LARGEST_SEED = 2**31 - 1
@@ -41,6 +41,10 @@ class Search:
 
         return Adaptive(seed, trials, sampler)
 
+    def to_json(self) -> dict[str, Any]:
+        """Its settings; `adaptive.search_from_json` reads them."""
+        return asdict(self)
+
     def work(self, parties: int, candidates: Candidates) -> int:
         """How many configs so many clients, or parts of them, will score."""
         return parties * len(candidates)
@@ -48,7 +52,7 @@ class Search:
     def fill(
         self,
         parties: Sequence[Party],
-        candidates: Candidates,
+        domain: Domain,
         jobs: int,
         advance: Advance,
         private: bool,
@@ -61,13 +65,15 @@ class Search:
 
         Args:
             parties: the clients, or the parts of them that answer for themselves.
-            candidates: what to score.
+            domain: the candidates to score.
             jobs: how many processes.
             advance: called with the number of configs that are done.
             private: whether the run has an epsilon.
             apart: never score in this process, not even if jobs=1: what kills it must not be seen.
         """
-        configs, tasks, later = candidates.configs, [], 0
+        if not isinstance(domain, Candidates):
+            raise SettingError("a space cannot be scored config by config: use Search.adaptive()")
+        configs, tasks, later = domain.configs, [], 0
         for party in parties:
             todo = self._todo(party, configs, private)
             if party.failure is None and not party.silent:

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from hushtune.checks import integer, kind
 from hushtune.client import Client, Party
+from hushtune.errors import HushtuneError
+from hushtune.method import Note
 from hushtune.privacy import skellam
 from hushtune.privacy.release import contribution
 from hushtune.privacy.skellam import IntArray
 from hushtune.query import Query, in_blocks
 from hushtune.randomness import SimulatedRandomness
+from hushtune.roster import Id
 from hushtune.rows import Parts
+from hushtune.search import Search
 from hushtune.space import Candidates
 
 
@@ -41,6 +46,21 @@ class Simulation:
         kind("reference", self.reference, Client)
 
 
+_WORDS = {
+    "chosen": "the chosen config",
+    "opt": "OPT, the best known config",
+    "random_guess": "RandomGuess, the mean candidate",
+}
+
+
+def figure_rows(figures: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """A simulation's figures in words, for whoever shows them."""
+    means = figures.get("means", {})
+    decoded = [(f"decode={name}, mean of {figures['draws']} noise draws", value) for name, value in means.items()]
+    others = [(name, figures[name]) for name in figures if name not in (*_WORDS, "means", "draws")]
+    return [*((words, figures[name]) for name, words in _WORDS.items() if name in figures), *decoded, *others]
+
+
 class Shortcut:
     """A whole run as one sum and one draw, for a marked simulation only.
 
@@ -53,13 +73,13 @@ class Shortcut:
         parties: Sequence[Party],
         parts: Parts,
         candidates: Candidates,
-        seed: int,
+        search: Search,
         variance: Fraction,
         noise_seed: int,
         sums: dict[Query, IntArray] | None = None,
     ) -> None:
         self.candidates = candidates
-        self.seed = seed
+        self.search = search
         self._parties = list(parties)
         self._parts = parts
         self._variance = variance
@@ -73,6 +93,19 @@ class Shortcut:
             self._sums[query] = np.sum(rows, axis=0, dtype=np.int64)
         exact = self._sums[query]
         return in_blocks(query, exact + skellam.sample(self._variance, len(exact), self._randomness))
+
+    def gather(self, query: Query) -> Mapping[Id, Mapping[str, IntArray]]:
+        """Every client's own answer; without noise only, as in a real run."""
+        if self._variance:
+            raise HushtuneError("every client's own answer is opened without epsilon only")
+        each = {party.id: contribution(query, party, self._parts, private=True) for party in self._parties}
+        return {client: in_blocks(query, vector) for client, vector in each.items()}
+
+    def leave_out(self, client: Id, reason: str) -> None:
+        """Nobody is told."""
+
+    def note(self, name: str, value: Note) -> None:
+        """Nobody is told."""
 
     def noise_variance(self) -> float:
         """Of all clients together."""

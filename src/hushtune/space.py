@@ -230,6 +230,15 @@ class Candidates:
             raise SettingError(f"candidates must be JSON written by Candidates.to_json, but got: {error}") from None
 
 
+Domain = Candidates | Space
+"""What a search looks at: candidates, one by one, or a space."""
+
+
+def space_of(domain: Domain) -> Space:
+    """The space that a search's configs are from."""
+    return domain if isinstance(domain, Space) else domain.space
+
+
 # ---- one knob ----------------------------------------------------------------------------------------
 
 

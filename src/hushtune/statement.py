@@ -44,11 +44,14 @@ def _heading(result: Result) -> list[str]:
         )
     voters = result.method.get("voters", 1)
     each = f", each with {voters} voters" if voters > 1 else ""
+    chosen = f"1 of {len(result.candidates)} public candidates"
+    if result.index is None:
+        chosen = "a config that a client found"
     lines.append(
-        f"Method {result.method['name']} chose 1 of {len(result.candidates)} public candidates; "
-        f"{result.asked} clients were asked, {result.answered} answered{each}."
+        f"Method {result.method['name']} chose {chosen}; {result.asked} clients were asked, "
+        f"{result.answered} answered{each}."
     )
-    for client, reason in result.dropped.items():
+    for client, reason in (result.dropped | result.left_out).items():
         lines.append(f"  not counted: {client} ({reason})")
     for client, reason in result.late.items():
         lines.append(f"  counted, but out of reach before the sum was opened: {client} ({reason})")
@@ -77,6 +80,12 @@ def _learned(result: Result) -> list[str]:
     for d in result.disclosures:
         cost = f", epsilon {d.epsilon:.4g}" if d.epsilon is not None else ""
         lines.append(f"  {d.to}: {d.what}, shape {tuple(d.shape)}; {d.mechanism}{cost}")
+    if result.notes:
+        notes = (
+            f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+            for name, value in result.notes.items()
+        )
+        lines.append(f"  Computed from the above: {'; '.join(notes)}.")
     return lines
 
 
@@ -86,7 +95,7 @@ def _trust(result: Result) -> list[str]:
     if result.privacy is None:
         return ["INSECURE CHOICE, seal 'clear': the server sees every client's own contribution."]
     return [
-        "INSECURE CHOICE, seal 'clear': the server sees individual ballots, each under its own small noise share "
+        "INSECURE CHOICE, seal 'clear': the server sees individual contributions, each under its own small noise share "
         "only. The guarantee holds against those who see the opened sum, not against the server."
     ]
 

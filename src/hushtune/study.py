@@ -10,20 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hushtune.adaptive import search_from_json
 from hushtune.client import Client
 from hushtune.data import load
 from hushtune.data.splits import shares
 from hushtune.errors import SettingError
+from hushtune.method import Method
 from hushtune.methods import METHODS
 from hushtune.objectives.sklearn import SklearnObjective
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
-from hushtune.run import Method
 from hushtune.seals import seal_from_json
 from hushtune.seals.base import Seal
 from hushtune.search import Search
 from hushtune.simulation import Simulation
-from hushtune.space import Candidates, Choice, Float, Int, Space
+from hushtune.space import Candidates, Choice, Domain, Float, Int, Space
+from hushtune.tuning import settled
 
 _Made = TypeVar("_Made")
 _TABLES = {
@@ -35,10 +37,16 @@ _TABLES = {
     "method": None,  # the method checks its own fields
     "privacy": {"epsilon", "delta", "unit", "neighbours"},
     "seal": None,
-    "search": {"seed"},
+    "search": {"seed", "trials", "sampler"},
     "ledger": {"path"},
     "simulation": {"seed"},
 }
+_NOT_IN_STUDIES = (
+    "name",
+    "adaptive",
+    "candidates",
+    "form",
+)  # a method's own: [candidates] has the one, the other follows
 _KNOBS = {"float": Float, "int": Int, "choice": Choice}
 
 
@@ -47,11 +55,11 @@ class Study:
     """What a study file says, ready for `tune`."""
 
     clients: list[Client]
-    candidates: Candidates
+    candidates: Domain
     method: Method
     privacy: Privacy | None
     seal: Seal | None
-    search: Search
+    search: Search | None
     ledger: Ledger | None
     simulation: Simulation | None
 
@@ -69,13 +77,13 @@ def read(path: str | Path) -> Study:
         raise SettingError(f"study file {path} cannot be read: {error.strerror}") from None
     _check_keys(raw)
     space = _in("space", lambda: _space(raw))
-    candidates = _in("candidates", lambda: _candidates(raw, space))
+    candidates = _in("candidates", lambda: _candidates(raw, space)) if "candidates" in raw else space
     privacy = _in("privacy", lambda: Privacy(**raw["privacy"])) if "privacy" in raw else None
     method = _in("method", lambda: _method(raw))
     seal = _in("seal", lambda: seal_from_json(raw["seal"])) if "seal" in raw else None
-    search = _in("search", lambda: Search(**raw.get("search", {})))
+    search = _in("search", lambda: search_from_json(raw["search"])) if "search" in raw else None
     clients, reference = _clients(raw, path.parent)
-    _in("method", lambda: method.settled(candidates, len(clients), privacy).bounds(candidates))
+    _in("method", lambda: settled(candidates, method, len(clients), privacy, seal, search))
     simulation = None
     if "simulation" in raw:
         simulation = _in("simulation", lambda: Simulation(raw["simulation"].get("seed", 0), reference))
@@ -95,7 +103,7 @@ def _check_keys(raw: dict[str, Any]) -> None:
         for key in values:
             if known is not None and key not in known:
                 raise SettingError(f"[{table}] has an unknown key '{key}'; keys are {sorted(known)}")
-    for table in ("space", "candidates", "method"):
+    for table in ("space", "method"):
         if table not in raw:
             raise SettingError(f"study needs a table [{table}], but got none")
     if ("data" in raw) == ("clients" in raw):
@@ -155,7 +163,7 @@ def _method(raw: dict[str, Any]) -> Method:
     try:
         method: Method = METHODS[name](**fields)
     except TypeError:
-        known = [field for field in METHODS[name].__dataclass_fields__ if field != "name"]
+        known = [name for name in vars(METHODS[name])["__dataclass_fields__"] if name not in _NOT_IN_STUDIES]
         raise SettingError(f"'{name}' got an unknown key; keys are {known}") from None
     return method
 

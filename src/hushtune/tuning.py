@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 
 from hushtune.adaptive import Adaptive
+from hushtune.bounds import Bound
 from hushtune.checks import kind
-from hushtune.client import Client
+from hushtune.client import Client, Party
 from hushtune.errors import SettingError
 from hushtune.federation.base import Federation
 from hushtune.federation.local import LocalFederation
+from hushtune.method import Facts, Method
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.release import parts_of
@@ -27,22 +29,22 @@ from hushtune.progress import Progress
 from hushtune.result import Result
 from hushtune.roster import Roster
 from hushtune.rows import Parts
-from hushtune.run import Method, Run
+from hushtune.run import Run
 from hushtune.runfolder import RunFolder
 from hushtune.seals.base import Seal
 from hushtune.seals.masked import Masked
 from hushtune.search import Search
 from hushtune.simulation import Shortcut, Simulation
-from hushtune.space import Candidates
+from hushtune.space import Candidates, Config, Domain
 
 log = logging.getLogger("hushtune")
 
-Figures = Callable[[Method, Run, int], dict[str, Any] | None]
+Figures = Callable[[Method, Run, Config], dict[str, Any] | None]
 
 
 def tune(
     clients: Sequence[Client],
-    candidates: Candidates,
+    candidates: Domain,
     *,
     method: Method,
     privacy: Privacy | None = None,
@@ -56,16 +58,18 @@ def tune(
     jobs: int | None = None,
     quiet: bool = False,
 ) -> Result:
-    """Has clients agree on one candidate, and states what that revealed.
+    """Has clients agree on one config, and states what that revealed.
 
     Args:
         clients: the parties, in public order.
-        candidates: the public list to choose from: `space.grid(...)`, `space.sample(...)`, `space.candidates(...)`.
-        method: who is asked what, and how the server decides, e.g. `Vote()`.
+        candidates: the public list to choose from: `space.grid(...)`, `space.sample(...)`, `space.candidates(...)`; or
+            the space itself, for a method that searches it.
+        method: who is asked what, and how the server decides, e.g. `Vote()` or `Surface()`.
         privacy: the guarantee for everything opened. None: exact values are opened, and the statement says so.
         seal: how single contributions stay hidden. Default: `Masked()`.
         roster: the pinned roster that all clients were given. Default: made of the clients' identities, if any.
-        search: how clients fill their trials. Default: every candidate is scored.
+        search: how clients fill their trials. Default: `Search()`, every candidate is scored; for a method that takes
+            it, `Search.adaptive()`, each client searches the space on its own.
         simulation: marks the run as a simulation: seeded, never charged, reference figures allowed.
         ledger: the coordinator's ledger. Default: one per set of clients, under `home`. A ledger that does not
             exist yet is made with this run's epsilon and delta as its limit.
@@ -83,22 +87,20 @@ def tune(
     kind("roster", roster, Roster)
     kind("simulation", simulation, Simulation)
     kind("privacy", privacy, Privacy)
-    _settled(candidates, method, len(clients), privacy).bounds(candidates)  # refused before anything is written
+    settled(candidates, method, len(clients), privacy, seal, search)  # refused before anything is written
     seed = simulation.seed if simulation is not None else None
     federation = LocalFederation(clients, Path(home) if home is not None else None, roster, seed, jobs)
-    search = search or Search()
 
-    def figures(settled: Method, run: Run, chosen: int) -> dict[str, Any] | None:
+    def figures(final: Method, run: Run, chosen: Config) -> dict[str, Any] | None:
         assert simulation is not None
-        parts = parts_of(settled.voters, privacy)
-        return _figures(simulation, settled, parts, run, chosen, search, federation, Progress(quiet))
+        return _figures(simulation, final, parts_of(final.voters, privacy), run, chosen, federation, Progress(quiet))
 
     return conduct(federation, candidates, method, privacy, seal, search, ledger, folder, quiet, seed, figures=figures)
 
 
 def conduct(
     federation: Federation,
-    candidates: Candidates,
+    candidates: Domain,
     method: Method,
     privacy: Privacy | None,
     seal: Seal | None,
@@ -113,20 +115,11 @@ def conduct(
 
     Args:
         seed: of a marked simulation; None: a real run.
-        figures: gives a simulation's reference figures, from the settled method, the run and the chosen candidate.
+        figures: gives a simulation's reference figures, from the settled method, the run and the chosen config.
     """
-    for name, value, wanted in (
-        ("privacy", privacy, Privacy),
-        ("seal", seal, Seal),
-        ("search", search, Search),
-        ("ledger", ledger, Ledger),
-    ):
-        kind(name, value, wanted)
-    method = _settled(candidates, method, len(federation.roster), privacy)
-    bounds = method.bounds(candidates)
-    seal, search, progress = seal or Masked(), search or Search(), Progress(quiet)
-    if isinstance(search, Adaptive):
-        raise SettingError(f"method '{method.name}' needs every candidate scored: use Search(), not Search.adaptive()")
+    kind("ledger", ledger, Ledger)
+    method, facts, bounds = settled(candidates, method, len(federation.roster), privacy, seal, search)
+    candidates, seal, search, progress = facts.candidates, facts.seal, facts.search, Progress(quiet)
     place = Path(folder) if folder is not None else None
     seal.check(len(federation.roster))
     parts = parts_of(method.voters, privacy)
@@ -137,7 +130,7 @@ def conduct(
         ledger = federation.coordinator_ledger()
     state = RunFolder(place, _settings(candidates, method, privacy, seal, search, seed, federation))
     with _clock("calibrate") as calibrating:
-        run = Run(state, candidates, search.seed, federation, seal, privacy, bounds, method.voters, ledger, progress)
+        run = Run(state, candidates, search, federation, seal, privacy, bounds, method.voters, ledger, progress)
         run.check_budget()
         federation.check_ledgers(run.charge(), seal.needed(len(federation.roster)))
     state.begin()
@@ -150,7 +143,7 @@ def conduct(
     result.traffic = federation.traffic.per_client(len(federation.roster))
     if seed is not None:
         with _clock("reference figures") as referring:
-            found = figures(method, run, result.index) if figures is not None else None
+            found = figures(method, run, config) if figures is not None else None
         result.simulation = {"seed": seed, "figures": found}
         result.seconds |= referring
     if place is not None:
@@ -163,20 +156,24 @@ def method_to_json(method: Method) -> dict[str, Any]:
     return {"name": method.name, **asdict(method)}  # type: ignore[call-overload]
 
 
-def _settled(candidates: Any, method: Any, clients: int, privacy: Privacy | None) -> Method:
-    if not isinstance(candidates, Candidates):
-        raise SettingError(
-            "candidates must be a finite public list: space.grid(...), space.sample(...) or "
-            f"space.candidates(...), but got {type(candidates).__name__}"
-        )
-    if not hasattr(method, "bounds") or isinstance(method, type):
+def settled(
+    domain: Any, method: Any, clients: int, privacy: Privacy | None, seal: Seal | None, search: Search | None
+) -> tuple[Method, Facts, tuple[Bound, ...]]:
+    """The method as it will be run, the facts that it follows from, and the bounds of all it will open."""
+    for name, value, wanted in (("privacy", privacy, Privacy), ("seal", seal, Seal), ("search", search, Search)):
+        kind(name, value, wanted)
+    if not isinstance(method, Method):
         raise SettingError(f"method must be a method such as Vote(), but got {method!r}")
+    seal, search = seal or Masked(), search or (Search.adaptive() if method.adaptive else Search())
+    if isinstance(search, Adaptive) and not method.adaptive:
+        raise SettingError(f"method '{method.name}' needs every candidate scored: use Search(), not Search.adaptive()")
     if method.voters > 1 and privacy is not None and privacy.unit == "client":
         raise SettingError(
             f"voters={method.voters} needs privacy with unit='record': for unit='client' each client has one voter"
         )
-    settled: Method = method.settled(candidates, clients, privacy)
-    return settled
+    facts = Facts(method.listed(domain, privacy, seal), clients, privacy, seal, search)
+    final = method.settled(facts)
+    return final, facts, final.bounds(facts.candidates)
 
 
 def _settings(
@@ -194,7 +191,7 @@ def _settings(
         method_to_json(method),
         privacy and privacy.to_json(),
         seal.to_json(),
-        asdict(search),
+        search.to_json(),
         seed,
         federation.key(),
     ]
@@ -215,37 +212,56 @@ def _figures(
     method: Method,
     parts: Parts,
     run: Run,
-    chosen: int,
-    search: Search,
+    chosen: Config,
     federation: LocalFederation,
     progress: Progress,
 ) -> dict[str, Any] | None:
-    """Scores of the chosen candidate, of `opt` and `random_guess`, and of each decoding over many noise draws."""
-    if simulation.reference is None:
-        return None
-    candidates = run.candidates
-    stand_in = LocalFederation([simulation.reference], federation.home, None, simulation.seed, federation.jobs)
-    stand_in.score(search, candidates, progress, private=False, name="reference figures")
-    (party,) = stand_in.parties.values()
-    scores = 1 - party.losses(candidates.configs, search.seed)
-    if not np.isfinite(scores).any():
-        raise SettingError("the simulation's reference must score at least one candidate, but all of them failed")
-    scores = np.where(np.isfinite(scores), scores, np.nanmin(scores[np.isfinite(scores)]))  # failed: as bad as any
+    """Scores of the chosen config, of reference arms, and of each decoding over many noise draws.
+
+    The arms are `opt`, the best candidate, and `random_guess`, the mean candidate; if the clients searched on their
+    own, `opt` is the best that such a search finds on the reference's data.
+    """
     parties = list(federation.parties.values())
-    shortcut = Shortcut(parties, parts, candidates, search.seed, run.share_variance * len(parties), simulation.seed)
+    own = dict(method.figures(parties, run.candidates, run.search)) if method.voters == 1 else {}
+    if simulation.reference is None:
+        return own or None
+    stand_in = LocalFederation([simulation.reference], federation.home, None, simulation.seed, federation.jobs)
+    stand_in.score(run.search, run.candidates, progress, private=False, name="reference figures")
+    (party,) = stand_in.parties.values()
+    scores = _Scores(party, run)
+    variance = run.share_variance * len(parties)
+    shortcut = Shortcut(parties, parts, run.candidates, run.search, variance, simulation.seed)
     arms = method.variants()
     means = {}
     with progress.phase("noise draws", len(arms) * simulation.draws) as advance:
         for name, arm in arms.items():
             found = []
             for _ in range(simulation.draws):
-                found.append(scores[candidates.index(arm.run(shortcut))])
+                found.append(scores.of(arm.run(shortcut)))
                 advance(1)
             means[name] = float(np.mean(found))
-    return {
-        "chosen": float(scores[chosen]),
-        "opt": float(scores.max()),
-        "random_guess": float(scores.mean()),
-        "draws": simulation.draws,
-        "means": means,
-    }
+    return {"chosen": scores.of(chosen), **scores.arms, "draws": simulation.draws, "means": means, **own}
+
+
+class _Scores:
+    """How good configs are on the reference's data; what fails is as bad as the worst that does not."""
+
+    def __init__(self, party: Party, run: Run) -> None:
+        self._party, self._seed = party, run.search.seed
+        if isinstance(run.search, Adaptive):
+            losses = np.array([loss for _, loss in run.search.found(party, run.candidates.space)])
+        else:
+            losses = party.losses(run.candidates.configs, self._seed)
+        good = 1 - losses[np.isfinite(losses)]
+        if not len(good):
+            raise SettingError("the simulation's reference must score at least one candidate, but all of them failed")
+        self._worst = float(good.min())
+        self.arms = {"opt": float(good.max())}
+        if not isinstance(run.search, Adaptive):
+            every = np.where(np.isfinite(losses), 1 - losses, self._worst)
+            self.arms["random_guess"] = float(every.mean())
+
+    def of(self, config: Config) -> float:
+        """A config's score."""
+        (loss,) = self._party.losses([config], self._seed)
+        return float(1 - loss) if np.isfinite(loss) else self._worst

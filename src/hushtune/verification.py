@@ -6,13 +6,14 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hushtune.disclosures import CHOICE, of_sum
+from hushtune.adaptive import search_from_json
+from hushtune.disclosures import CHOICE, Disclosure, of_gathered, of_sum
 from hushtune.errors import HushtuneError
 from hushtune.methods import method_from_json
 from hushtune.privacy.accounting import rule_from_json
 from hushtune.privacy.noise import Noise
 from hushtune.result import Result
-from hushtune.run import Replay, plan_of
+from hushtune.run import Replay, place_of, plan_of
 from hushtune.seals import seal_from_json
 from hushtune.space import config_key
 
@@ -90,24 +91,33 @@ def _noise(result: Result) -> Iterator[Check]:
 
 
 def _choice(result: Result) -> Iterator[Check]:
-    replay = Replay(result.candidates, result.opened)
+    replay = Replay(result.candidates, search_from_json(result.search), result.opened)
     config = method_from_json(result.method).run(replay)
+    same = config_key(config) == config_key(result.config) and place_of(config, result.candidates) == result.index
+    yield Check("the method decides the same from the opened values", same, f"decided again: {config}")
     yield Check(
-        "the method decides the same from the opened values",
-        config_key(config) == config_key(result.config) and result.candidates.index(config) == result.index,
-        f"decided again: {config}",
+        "what it noted, and whom it left out, follows from them",
+        replay.notes == result.notes and replay.left_out == result.left_out,
+        f"{len(replay.notes)} notes, {len(replay.left_out)} left out",
     )
     yield from _totals(result, replay)
     seal, noise = seal_from_json(result.seal), Noise(result.noise["scale"])
-    expected = [
-        disclosure
-        for query, opened in zip(replay.queries, result.opened, strict=True)
-        for disclosure in of_sum(query, opened, seal, int(result.noise["honest"]), noise, result.privacy)
-    ]
+    expected: list[Disclosure] = []
+    for query, opened in zip(replay.queries, result.opened, strict=True):
+        if opened.own is not None:
+            expected.append(of_gathered(query, opened))
+        else:
+            expected += of_sum(query, opened, seal, int(result.noise["honest"]), noise, result.privacy)
     yield Check(
         "the disclosures are those of the opened values",
         [*expected, CHOICE] == result.disclosures,
         f"{len(expected) + 1} expected, {len(result.disclosures)} listed",
+    )
+    gathered = [opened for opened in result.opened if opened.own is not None]
+    yield Check(
+        "clients' own answers were opened under seal 'clear' and without epsilon only",
+        not gathered or (result.seal["name"] == "clear" and result.privacy is None),
+        f"{len(gathered)} of {len(result.opened)} openings",
     )
 
 
@@ -128,9 +138,11 @@ def _totals(result: Result, replay: Replay) -> Iterator[Check]:
 
 def _clients(result: Result) -> Iterator[Check]:
     counted = [opened.answered + len(result.dropped) for opened in result.opened]
+    whole = all(opened.own is None or len(opened.own) == opened.answered for opened in result.opened)
     yield Check(
         "answers and dropouts add up to the clients asked",
-        all(opened.answered <= result.asked for opened in result.opened)
+        whole
+        and all(opened.answered <= result.asked for opened in result.opened)
         and max(counted, default=0) >= result.asked
         and (len(result.opened) > 1 or not set(result.dropped) & set(result.late)),
         f"{result.asked} asked, {result.answered} answered, {len(result.dropped)} dropped, {len(result.late)} late",

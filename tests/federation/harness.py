@@ -17,9 +17,9 @@ from hushtune.federation.base import Dropped
 from hushtune.federation.endpoint import Endpoint
 from hushtune.federation.envelope import Answer, Letter
 from hushtune.federation.remote import RemoteFederation
+from hushtune.method import Method, Openings
 from hushtune.methods.ballots import TopVotes
 from hushtune.roster import Roster
-from hushtune.run import Openings
 from hushtune.tuning import conduct
 from hushtune.wire import unpack
 
@@ -128,21 +128,14 @@ def reason_of(answer: bytes) -> str:
 
 
 @dataclass(frozen=True)
-class ThreeVotes:
+class ThreeVotes(Method):
     """Opens three sums one after the other."""
 
-    voters: int = 1
     name: ClassVar[str] = "three-votes"
-
-    def settled(self, candidates: ht.Candidates, clients: int, privacy: ht.Privacy | None) -> ThreeVotes:
-        return self
 
     def bounds(self, candidates: ht.Candidates) -> tuple[Bound, ...]:
         return (TopVotes(1, candidates, 0).bound,) * 3
 
     def run(self, run: Openings) -> ht.Config:
-        sums = [run.sum(TopVotes(1, run.candidates, run.seed))["votes"] for _ in range(3)]
+        sums = [run.sum(TopVotes(1, run.candidates, run.search.seed))["votes"] for _ in range(3)]
         return run.candidates[int(np.argmax(np.sum(sums, axis=0)))]
-
-    def variants(self) -> Mapping[str, Any]:
-        return {}

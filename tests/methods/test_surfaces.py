@@ -5,7 +5,8 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 
 import hushtune as ht
-from hushtune.methods.surfaces import KINDS, Kind, Pairs, forest, heterogeneity, local, pooled, surface
+from hushtune.methods.surfaces import KINDS, Kind, forest, heterogeneity, local, pooled, surface
+from hushtune.pairs import Pairs
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.uniform(size=(200, 2))
@@ -85,7 +86,8 @@ def test_the_best_pairs() -> None:
 
 
 def test_heterogeneity_is_the_papers_gamma() -> None:
-    low, high = Pairs(np.zeros((2, 1)), np.array([0.2, 0.5])), Pairs(np.zeros((2, 1)), np.array([0.4, np.nan]))
-    assert heterogeneity([low, high]) == pytest.approx(0.8 / 0.6)
-    assert heterogeneity([low, low]) == 1.0
-    assert forest(low, 0).n_estimators == 100
+    assert heterogeneity([0.2, 0.4]) == pytest.approx(0.8 / 0.6)
+    assert heterogeneity([0.2, 0.2]) == 1.0
+    assert heterogeneity([2.0, 4.0], worst=10.0) == pytest.approx(8 / 6)
+    assert heterogeneity([0.2, 1.0]) == np.inf
+    assert forest(Pairs(np.zeros((2, 1)), np.array([0.2, 0.5])), 0).n_estimators == 100

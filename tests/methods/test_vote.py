@@ -11,6 +11,7 @@ from scipy import stats
 
 import hushtune as ht
 from hushtune.client import Party
+from hushtune.method import Facts
 from hushtune.methods.ballots import TopVotes
 from hushtune.randomness import SimulatedRandomness
 from hushtune.run import Replay
@@ -18,6 +19,10 @@ from hushtune.trials import TrialStore
 
 SPACE = ht.Space(x=ht.Int(0, 4))
 CANDIDATES = SPACE.grid()
+
+
+def facts(candidates: ht.Candidates, clients: int, privacy: ht.Privacy | None) -> Facts:
+    return Facts(candidates, clients, privacy, ht.Masked(), ht.Search())
 
 
 def party(tmp_path: Path, losses: list[float]) -> Party:
@@ -93,7 +98,7 @@ def test_both_decodings_read_the_same_opened_counts() -> None:
     votes = [0, 0, 9, 0, 0, 0, 0, 0, 0, 3, 6, 7, 6, 4, 0, 0, 0, 0, 0, 0, 0]
     opened = [Opened("top-votes", {"votes": votes}, 4.0, 30)]
     arms = ht.Vote(1).variants()
-    chosen = {name: arm.run(Replay(candidates, opened)) for name, arm in arms.items()}
+    chosen = {name: arm.run(Replay(candidates, ht.Search(), opened)) for name, arm in arms.items()}
     assert chosen == {"argmax": candidates[2], "smooth": candidates[11]}
 
 
@@ -128,7 +133,7 @@ GRID = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=100)
 
 def test_the_paper_is_one_argument_away() -> None:
     for clients, privacy in ((10, ht.Privacy(0.1)), (1_000, ht.Privacy(3.0)), (5, None)):
-        published = ht.Vote(decode="argmax").settled(GRID, clients, privacy)
+        published = ht.Vote(decode="argmax").settled(facts(GRID, clients, privacy))
         assert published == ht.Vote(5, decode="argmax")
         assert published.query(GRID, 0) == TopVotes(5, GRID, 0)
 
@@ -154,15 +159,15 @@ def test_the_default_k_follows_from_public_numbers(
 ) -> None:
     grid = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=candidates)
     privacy = ht.Privacy(epsilon) if epsilon is not None else None
-    assert ht.Vote().settled(grid, clients, privacy).k == k
-    assert ht.Vote(7).settled(grid, clients, privacy).k == 7
+    assert ht.Vote().settled(facts(grid, clients, privacy)).k == k
+    assert ht.Vote(7).settled(facts(grid, clients, privacy)).k == 7
 
 
 def test_voters_count_as_clients_do() -> None:
     privacy = ht.Privacy(1.0, unit="record")
-    assert ht.Vote().settled(GRID, 10, privacy).k == 15  # noise 11.8
-    assert ht.Vote(voters=5).settled(GRID, 10, privacy).k == 10
-    assert ht.Vote(voters=10).settled(GRID, 10, privacy).k == 5
+    assert ht.Vote().settled(facts(GRID, 10, privacy)).k == 15  # noise 11.8
+    assert ht.Vote(voters=5).settled(facts(GRID, 10, privacy)).k == 10
+    assert ht.Vote(voters=10).settled(facts(GRID, 10, privacy)).k == 5
 
 
 def test_an_unsettled_vote_asks_nothing() -> None:

@@ -18,12 +18,15 @@ import numpy as np
 
 from hushtune.bench.dp_hype_ablations import RawLosses, Subsets
 from hushtune.bench.dp_hype_tasks import Measured, Setting, measure
+from hushtune.method import Facts, Method
 from hushtune.methods.vote import Vote
 from hushtune.privacy.accounting import Sums
 from hushtune.privacy.guarantee import Privacy
 from hushtune.progress import Progress
 from hushtune.rows import WHOLE
-from hushtune.run import Method, calibrate
+from hushtune.run import calibrate
+from hushtune.seals.masked import Masked
+from hushtune.search import Search
 from hushtune.simulation import Shortcut
 
 DELTA = 1e-5
@@ -133,13 +136,14 @@ class _Sums:
         """The noise's scale, and the accuracy of what each run chooses."""
         candidates, accuracy = self.measured.candidates, self.measured.accuracy
         privacy = Privacy(epsilon, DELTA) if math.isfinite(epsilon) else None
-        method = method.settled(candidates, len(self.measured.parties), privacy)
+        search = Search(self.measured.setting.seed)
+        method = method.settled(Facts(candidates, len(self.measured.parties), privacy, Masked(0.0, 0.0), search))
         scale = calibrate(method.bounds(candidates), privacy, Sums()).scale if privacy is not None else 0.0
         shortcut = Shortcut(
             self.measured.parties,
             WHOLE,
             candidates,
-            self.measured.setting.seed,
+            search,
             Fraction(scale * scale),
             seed,
             self._exact,

@@ -11,13 +11,13 @@ import numpy as np
 
 from hushtune.client import Party
 from hushtune.errors import BoundError
+from hushtune.method import Method, Openings
 from hushtune.privacy.accounting import Neighbours
 from hushtune.privacy.events import SkellamVector
-from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.noise import Noise
 from hushtune.privacy.skellam import IntArray
 from hushtune.randomness import Randomness
-from hushtune.run import Openings
+from hushtune.search import Search
 from hushtune.space import Candidates, Config
 
 _STEPS = 100  # of the integer grid, for an accuracy of 1
@@ -77,8 +77,8 @@ class _Query:
         return Accuracies(self.each or len(self.candidates), len(self.candidates))
 
     @property
-    def scored(self) -> tuple[Candidates, int]:
-        return self.candidates, self.seed
+    def scored(self) -> tuple[Search, Candidates]:
+        return Search(self.seed), self.candidates
 
     def answer(self, party: Party) -> Any:
         losses = party.losses(self.candidates.configs, self.seed)
@@ -90,51 +90,33 @@ class _Query:
 
 
 @dataclass(frozen=True)
-class RawLosses:
+class RawLosses(Method):
     """Every client sends its accuracies themselves."""
 
     name: ClassVar[str] = "raw-losses"
-    voters: ClassVar[int] = 1
 
     def bounds(self, candidates: Candidates) -> tuple[Accuracies, ...]:
         """One sum."""
         return (_Query(None, candidates, 0).bound,)
 
-    def settled(self, candidates: Candidates, clients: int, privacy: Privacy | None) -> RawLosses:
-        """Nothing is open."""
-        return self
-
-    def variants(self) -> Mapping[str, Any]:
-        """No others."""
-        return {}
-
     def run(self, run: Openings) -> Config:
         """The largest noisy sum."""
-        return run.candidates[int(np.argmax(run.sum(_Query(None, run.candidates, run.seed))["votes"]))]
+        return run.candidates[int(np.argmax(run.sum(_Query(None, run.candidates, run.search.seed))["votes"]))]
 
 
 @dataclass(frozen=True)
-class Subsets:
+class Subsets(Method):
     """Every client scores one candidate only, which its place in the roster gives: its accuracy is all it sends."""
 
     name: ClassVar[str] = "subsets"
-    voters: ClassVar[int] = 1
 
     def bounds(self, candidates: Candidates) -> tuple[Accuracies, ...]:
         """One sum."""
         return (_Query(1, candidates, 0).bound,)
 
-    def settled(self, candidates: Candidates, clients: int, privacy: Privacy | None) -> Subsets:
-        """Nothing is open."""
-        return self
-
-    def variants(self) -> Mapping[str, Any]:
-        """No others."""
-        return {}
-
     def run(self, run: Openings) -> Config:
         """The largest noisy mean; a candidate that nobody scored cannot be chosen."""
         size, clients = len(run.candidates), run.answered()
         scored = np.bincount(np.arange(clients) % size, minlength=size)
-        sums = run.sum(_Query(1, run.candidates, run.seed))["votes"]
+        sums = run.sum(_Query(1, run.candidates, run.search.seed))["votes"]
         return run.candidates[int(np.argmax(np.where(scored > 0, sums / np.maximum(1, scored), -np.inf)))]

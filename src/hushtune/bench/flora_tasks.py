@@ -5,9 +5,9 @@ Searches are kept, so that all that varies only the surface, the pairs sent or t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,13 @@ from hushtune.errors import SettingError
 from hushtune.federation.local import LocalFederation
 from hushtune.objectives.sklearn import SklearnObjective
 from hushtune.progress import Progress
+from hushtune.query import Query
 from hushtune.rows import Rows, Split
-from hushtune.search import LARGEST_SEED
-from hushtune.space import Candidates, Config, Float, Int, Space
+from hushtune.search import LARGEST_SEED, Search
+from hushtune.space import Candidates, Config, Float, Int, Space, config_key
 
 TABLES = ("eeg", "electricity", "heart", "oil_spill", "pollen", "sonar")
+INSTALLED = ("digits",)  # for a first look: comes with scikit-learn
 SKEWED = ("mnist:imb1", "mnist:imb2")
 PICTURES = (500, 2_500)  # to train on and to score on, for each party
 
@@ -99,7 +101,7 @@ class Cell:
     """One federation and one model.
 
     Args:
-        data: one of `TABLES`, or of `SKEWED`.
+        data: one of `TABLES`, `INSTALLED` or `SKEWED`; a skewed one has four parties.
         model: one of `MODELS`.
         parties: how many.
         rows: pooled, at the most; None for all there are.
@@ -117,7 +119,10 @@ class Cell:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, value, known in (("data", self.data, (*TABLES, *SKEWED)), ("models", self.model, tuple(MODELS))):
+        for name, value, known in (
+            ("data", self.data, (*TABLES, *INSTALLED, *SKEWED)),
+            ("models", self.model, tuple(MODELS)),
+        ):
             if value not in known:
                 raise SettingError(f"{name} must be among {list(known)}, but got '{value}'")
         integer("parties", self.parties, 2)
@@ -142,7 +147,7 @@ class Cell:
         return together, list(shares("iid", together, self.parties, self.seed))
 
 
-@lru_cache(maxsize=None)
+@cache
 def size(data: str) -> int:
     """Rows of a table."""
     return len(load(data, test=0).train)
@@ -166,7 +171,7 @@ def _joined(parts: list[Rows]) -> Rows:
     return Rows(np.concatenate([part.X for part in parts]), np.concatenate([part.y for part in parts]))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Searched:
     """A cell after everybody's search.
 
@@ -179,12 +184,20 @@ class Searched:
 
     cell: Cell
     parties: list[Party]
-    pooled: Party
+    pooled: LocalFederation
     central: list[Trial]
+    scores: dict[str, float] = field(default_factory=dict)  # by config key
+    sums: dict[Query, Any] = field(default_factory=dict)  # of the parties' contributions, without noise
 
-    def score(self, config: Config) -> float:
-        """Of federated training with a config."""
-        return 1 - float(self.pooled.losses([config], self.cell.seed)[0])
+    def score(self, configs: Sequence[Config], progress: Progress) -> None:
+        """Scores configs as federated training would, into `scores`; what fails scores 0."""
+        distinct = tuple({config_key(config): dict(config) for config in configs}.values())
+        candidates, search = Candidates(MODELS[self.cell.model].space, distinct), Search(self.cell.seed)
+        self.pooled.score(search, candidates, progress, False, name=f"{self.cell.name}: scores of what was chosen")
+        (everybody,) = self.pooled.parties.values()
+        losses = everybody.losses(distinct, self.cell.seed)
+        for config, loss in zip(distinct, losses, strict=True):
+            self.scores[config_key(config)] = 1 - float(loss) if np.isfinite(loss) else 0.0
 
 
 def searched(cell: Cell, folder: Path, jobs: int | None, progress: Progress) -> Searched:
@@ -198,5 +211,5 @@ def searched(cell: Cell, folder: Path, jobs: int | None, progress: Progress) -> 
     pooled.score(cell.search, some, progress, False, name=f"{cell.data} {cell.model}: centralised search")
     federation.score(cell.search, some, progress, False, name=f"{cell.name}: their searches")
     (everybody,) = pooled.parties.values()
-    key = cell.search.key(model.space)
-    return Searched(cell, list(federation.parties.values()), everybody, everybody.searched(key)[: cell.trials])
+    central = cell.search.found(everybody, model.space)
+    return Searched(cell, list(federation.parties.values()), pooled, central)

@@ -19,6 +19,7 @@ from hushtune.privacy.accounting import Budget, rule_to_json
 from hushtune.privacy.events import event_to_json
 from hushtune.privacy.ledger import Ledger
 from hushtune.result import Result
+from hushtune.simulation import figure_rows
 from hushtune.verification import Check
 
 
@@ -51,14 +52,8 @@ def result(outcome: Result, report: Path, as_json: bool) -> None:
 
 
 def _figures(figures: dict[str, Any]) -> None:
-    print("\nSimulation figures: test score of a candidate. A real run cannot know and does not show them.")
-    rows = {
-        "the chosen config": figures["chosen"],
-        "OPT, the best candidate": figures["opt"],
-        "RandomGuess, the mean candidate": figures["random_guess"],
-        **{f"decode={name}, mean of {figures['draws']} noise draws": v for name, v in figures["means"].items()},
-    }
-    for name, value in rows.items():
+    print("\nSimulation figures, such as test scores. A real run cannot know and does not show them.")
+    for name, value in figure_rows(figures):
         print(f"  {name:46} {value:.3f}")
 
 

@@ -22,7 +22,7 @@ from hushtune.roster import Id, Roster
 from hushtune.seals.graph import Shape
 from hushtune.seals.masked_client import MaskedClient
 from hushtune.seals.masked_setting import Setting
-from hushtune.search import Search
+from hushtune.space import space_of
 from hushtune.trials import TrialStore
 from hushtune.wire import unpack
 
@@ -103,14 +103,14 @@ class Endpoint:
         return reply, json.dumps(kept).encode() if kept else b""
 
     def _prepare(self, request: Request, party: Party) -> None:
-        """Scores what the query asks for, in other processes: what kills one of them is nobody else's business."""
-        candidates, seed = request.query.scored
+        """Searches as the query asks for, in other processes: what kills one of them is nobody else's business."""
+        search, domain = request.query.scored
         private, objective = request.privacy is not None, self._client.objective
-        check_space(objective, candidates.space)
+        check_space(objective, space_of(domain))
         if not private and party.loaded():
             check_data(objective, party.data)  # with an epsilon, data of the wrong kind is a failure that nobody sees
         units = party.parts(request.parts)
-        Search(seed).fill(units, candidates, self._jobs, lambda done: None, private, apart=True)
+        search.fill(units, domain, self._jobs, lambda done: None, private, apart=True)
 
 
 def _named(nodes: Any) -> Roster:

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from hushtune.errors import SettingError
+from hushtune.method import Method
+from hushtune.methods.surface import Surface
 from hushtune.methods.vote import Vote
 
-METHODS: dict[str, type[Any]] = {Vote.name: Vote}
+METHODS: dict[str, type[Method]] = {Vote.name: Vote, Surface.name: Surface}
 
 
-def method_from_json(raw: Mapping[str, Any]) -> Any:
+def method_from_json(raw: Mapping[str, Any]) -> Method:
     """The method that `hushtune.tuning.method_to_json` wrote."""
     fields = dict(raw)
     name = fields.pop("name", None)

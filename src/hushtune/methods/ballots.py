@@ -14,7 +14,7 @@ from hushtune.checks import integer, number
 from hushtune.client import Party
 from hushtune.query import register
 from hushtune.randomness import words
-from hushtune.search import LARGEST_SEED
+from hushtune.search import LARGEST_SEED, Search
 from hushtune.space import Candidates, FloatArray
 
 _STEPS = 10  # of the integer grid, for an entry of average size
@@ -41,9 +41,9 @@ class _Ballot:
         integer("seed", self.seed, 0, LARGEST_SEED)
 
     @property
-    def scored(self) -> tuple[Candidates, int]:
+    def scored(self) -> tuple[Search, Candidates]:
         """All candidates."""
-        return self.candidates, self.seed
+        return Search(self.seed), self.candidates
 
 
 @register

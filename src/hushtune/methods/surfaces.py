@@ -6,36 +6,20 @@ once, and not refined.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from hushtune.errors import SettingError
+from hushtune.pairs import Pairs
 from hushtune.space import FloatArray
 
 Kind = Literal["sgm", "sgm+u", "mplm", "aplm"]
 KINDS: tuple[Kind, ...] = ("sgm", "sgm+u", "mplm", "aplm")
+MOST_FOR_PROCESS = 2_000  # pairs; a Gaussian process needs the cube of their number
 _TREES = 100
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """What one client's search found: encoded configs, shape (trials, width), and their losses, shape (trials,)."""
-
-    points: FloatArray
-    losses: FloatArray
-
-    def finite(self) -> Pairs:
-        """Without the configs that failed."""
-        good = np.isfinite(self.losses)
-        return Pairs(self.points[good], self.losses[good])
-
-    def best(self, count: int | None) -> Pairs:
-        """Those with the smallest losses, T' of T in the paper; None: all."""
-        chosen = np.argsort(self.losses, kind="stable")[:count]
-        return Pairs(self.points[chosen], self.losses[chosen])
 
 
 def forest(pairs: Pairs, seed: int, jobs: int = 1) -> Any:
@@ -65,7 +49,9 @@ def _process(pairs: Pairs, at: FloatArray, seed: int) -> FloatArray:
 
     kernel = ConstantKernel(1.0) * Matern(np.full(pairs.points.shape[1], 0.5), nu=2.5) + WhiteKernel(1e-2)
     process = GaussianProcessRegressor(kernel, normalize_y=True, random_state=seed)
-    mean, deviation = process.fit(pairs.points, pairs.losses).predict(at, return_std=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an end of a parameter's range is a good place, too
+        mean, deviation = process.fit(pairs.points, pairs.losses).predict(at, return_std=True)
     return np.stack([mean, deviation])
 
 
@@ -113,6 +99,8 @@ def surface(
     if len(distinct) < 2:
         raise SettingError(f"a surface needs at least 2 distinct configs with a loss, but got {len(distinct)}")
     clients = [client for client in clients if len(client.losses)]
+    if model == "gp" and sum(len(client.losses) for client in clients) > MOST_FOR_PROCESS:
+        raise SettingError(f"model='gp' takes at most {MOST_FOR_PROCESS} pairs in all; have clients send fewer")
     if kind in ("sgm", "sgm+u"):
         mean, deviation = pooled(clients, at, seed, model, jobs)
         found: FloatArray = mean + alpha * deviation if kind == "sgm+u" else mean
@@ -121,7 +109,12 @@ def surface(
     return np.asarray(rows.max(axis=0) if kind == "mplm" else rows.mean(axis=0))
 
 
-def heterogeneity(clients: Sequence[Pairs]) -> float:
-    """gamma_p: the best score of the best client over the best score of the worst one; a score is 1 - loss."""
-    scores = [1 - float(client.finite().losses.min()) for client in clients if len(client.finite().losses)]
+def heterogeneity(best: Sequence[float], worst: float = 1.0) -> float:
+    """gamma_p: the best score of the best client over the best score of the worst one.
+
+    Args:
+        best: each client's smallest loss.
+        worst: the loss that scores nothing; a score is `worst - loss`.
+    """
+    scores = [worst - loss for loss in best]
     return max(scores) / min(scores) if scores and min(scores) > 0 else np.inf

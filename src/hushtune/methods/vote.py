@@ -9,13 +9,14 @@ from typing import ClassVar, Literal
 from hushtune.bounds import Bound, KHot
 from hushtune.checks import integer, number
 from hushtune.errors import SettingError
+from hushtune.method import Facts, Method, Openings
 from hushtune.methods.ballots import Approvals, SoftVotes, TopVotes
 from hushtune.methods.decode import argmax, smooth
 from hushtune.privacy.accounting import gaussian_start
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.noise import Noise
 from hushtune.rows import MOST_VOTERS
-from hushtune.run import Openings, plan_of
+from hushtune.run import plan_of
 from hushtune.space import Candidates, Config
 
 _BALLOTS = ("top", "approval", "soft")
@@ -25,7 +26,7 @@ _SHARES = ((5.0, 0.0), (3.0, 0.1), (0.0, 0.15))  # voters per standard deviation
 
 
 @dataclass(frozen=True)
-class Vote:
+class Vote(Method):
     """DP-HYPE (Liebenow, Peinemann, Mohammadi 2025), Algorithm 1, with better ballots and decoding as the default.
 
     As published: `Vote(decode="argmax")`, that is one vote for each of the k = 5 best candidates, and the largest noisy
@@ -62,17 +63,18 @@ class Vote:
             raise SettingError(f"a soft ballot has no k, but got k={self.k}")
         number("tolerance", self.tolerance, 0, 1e6)
 
-    def settled(self, candidates: Candidates, clients: int, privacy: Privacy | None) -> Vote:
+    def settled(self, facts: Facts) -> Vote:
         """With its k, which follows from the numbers of candidates and voters and from the guarantee."""
         if self.k is not None or self.ballot == "soft":
             return self
-        most = max(1, len(candidates) // 2)
+        size = len(facts.candidates)
+        most = max(1, size // 2)
         few = min(_PUBLISHED_K, most)
         if self.decode == "argmax":
             return replace(self, k=few)
-        noise = _noise(KHot(few, len(candidates)), privacy)
-        share = next(share for least, share in _SHARES if clients * self.voters >= least * noise)
-        return replace(self, k=min(most, max(few, round(share * len(candidates)))))
+        noise = _noise(KHot(few, size), facts.privacy)
+        share = next(share for least, share in _SHARES if facts.clients * self.voters >= least * noise)
+        return replace(self, k=min(most, max(few, round(share * size))))
 
     def query(self, candidates: Candidates, seed: int) -> TopVotes | Approvals | SoftVotes:
         """What each voter is asked."""
@@ -101,7 +103,7 @@ class Vote:
 
     def run(self, run: Openings) -> Config:
         """Opens the noisy sum and takes the best."""
-        (votes,) = run.sum(self.query(run.candidates, run.seed)).values()
+        (votes,) = run.sum(self.query(run.candidates, run.search.seed)).values()
         if self.decode == "argmax":
             return run.candidates[argmax(votes)]
         total = self.total(run.candidates, run.answered())

@@ -17,7 +17,16 @@ from typing import Any
 import numpy as np
 
 from hushtune.client import Party
-from hushtune.errors import BudgetError, CacheError, LedgerError, RefusedError, SettingError, WireError, described
+from hushtune.errors import (
+    BudgetError,
+    CacheError,
+    LedgerError,
+    NoLossError,
+    RefusedError,
+    SettingError,
+    WireError,
+    described,
+)
 from hushtune.privacy.accounting import epsilon_of
 from hushtune.privacy.events import Event, event_from_json, event_to_json
 from hushtune.privacy.guarantee import Privacy
@@ -339,7 +348,8 @@ def _answer(query: Query, party: Party, private: bool) -> IntArray:
     except BaseException as error:
         party.log(f"no answer to '{query.name}', because: {described(error)}")
         if not private:
-            raise RefusedError("objective failed; see the client's own log") from None
+            known = isinstance(error, NoLossError)
+            raise RefusedError(str(error) if known else "objective failed; see the client's own log") from None
         return query.bound.default(party.randomness)
 
 

@@ -8,10 +8,18 @@ from importlib.resources import files
 from typing import Any
 
 from hushtune.privacy.accounting import Budget
-from hushtune.reporting.plots import counts_plot, parallel_plot, shares_plot
+from hushtune.reporting.plots import counts_plot, pairs_plot, parallel_plot, shares_plot
 from hushtune.result import Result
+from hushtune.simulation import figure_rows
 from hushtune.statement import NOT_COVERED
 from hushtune.verification import Check
+
+HETEROGENEOUS = 1.1  # gamma_p above which FLoRA's surfaces begin to lose (Tables 4 and 11)
+_ADVICE = {
+    False: "gamma_p is {:.2f}: the clients' best scores are close to each other, so any surface will do.",
+    True: "gamma_p is {:.2f}: the clients' best scores differ much. The maximum of the local models, Surface('mplm'), "
+    "degrades most gracefully then.",
+}
 
 
 def page(result: Result, checks: Sequence[Check]) -> str:
@@ -70,7 +78,7 @@ def _head(result: Result) -> str:
     cards = [
         ("guarantee", guarantee, unit),
         ("clients", f"{result.answered} of {result.asked}", f"answered{each}"),
-        ("candidates", f"{len(result.candidates)}", "public, 1 chosen"),
+        ("candidates", f"{len(result.candidates):,}", "public, 1 chosen" if result.index is not None else "public"),
         ("seal", result.seal["name"], "identities pinned" if result.pinned else "identities not pinned"),
     ]
     shown = "".join(
@@ -99,14 +107,8 @@ def _figures(result: Result) -> str:
     figures = (result.simulation or {}).get("figures")
     if not figures:
         return ""
-    rows = [
-        ("the chosen config", figures["chosen"]),
-        ("OPT, the best candidate", figures["opt"]),
-        ("RandomGuess, the mean candidate", figures["random_guess"]),
-        *((f"decode={name}, mean of {figures['draws']} noise draws", v) for name, v in figures["means"].items()),
-    ]
-    return _note("Test scores; only a marked simulation can know them.") + table(
-        ["simulation figure", "score"], ((name, f"{value:.3f}") for name, value in rows)
+    return _note("Only a marked simulation can know these; scores are test scores.") + table(
+        ["simulation figure", ""], ((name, f"{value:.3f}") for name, value in figure_rows(figures))
     )
 
 
@@ -120,6 +122,11 @@ def _per_candidate(result: Result) -> tuple[str, Sequence[int]] | None:
 
 
 def _counts(result: Result) -> list[str]:
+    if result.opened[-1].own is not None:
+        words = (
+            "Every client's own (config, loss) pairs, a colour per client; the line is where the chosen config lies."
+        )
+        return [_note(words), pairs_plot(result), *_heterogeneity(result)]
     found = _per_candidate(result)
     if found is None:
         return [_note("Nothing with one entry per candidate was opened.")]
@@ -129,6 +136,14 @@ def _counts(result: Result) -> list[str]:
         "Diamonds are the smoothed posterior mean, with its standard deviation. Only opened values are used."
     )
     return [_note(words), counts_plot(result, *found)]
+
+
+def _heterogeneity(result: Result) -> list[str]:
+    """What a method noted, with FLoRA's advice on gamma_p (section 3)."""
+    rows = [(name, _value(value)) for name, value in result.notes.items()]
+    gamma = result.notes.get("gamma_p")
+    advice = [] if not isinstance(gamma, float) else [_note(_ADVICE[gamma > HETEROGENEOUS].format(gamma))]
+    return [table(["computed from the pairs", ""], rows), *advice]
 
 
 def _candidates(result: Result) -> list[str]:
@@ -198,6 +213,7 @@ def _clients(result: Result) -> str:
         "asked": result.asked,
         "answered": result.answered,
         "dropped": len(result.dropped),
+        **({"left out": len(result.left_out)} if result.left_out else {}),
         "honest answers that carry the noise": f"{result.noise['honest']:g}",
     }
     if result.traffic is not None:
@@ -207,6 +223,7 @@ def _clients(result: Result) -> str:
             "messages and bytes of an average client": "{messages:g}, {bytes:,.0f}".format(**result.traffic),
         }
     listing = table(["dropped client", "reason"], result.dropped.items()) if result.dropped else ""
+    listing += table(["left out", "reason"], result.left_out.items()) if result.left_out else ""
     listing += table(["counted, but lost before the end", "reason"], result.late.items()) if result.late else ""
     return table(["clients", ""], facts.items()) + listing
 

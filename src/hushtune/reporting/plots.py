@@ -11,8 +11,8 @@ import numpy as np
 from hushtune.methods import method_from_json
 from hushtune.methods.decode import smooth
 from hushtune.result import Result
-from hushtune.space import Candidates, Choice, FloatArray
-from hushtune.svg import Axis, Box, polyline, text
+from hushtune.space import Candidates, Choice, FloatArray, Space
+from hushtune.svg import COLOURS, Axis, Box, polyline, text
 
 _MOST_SHOWN = 120  # candidates in the plot of counts; the table has them all
 _WIDTH = 900.0
@@ -23,7 +23,7 @@ def counts_plot(result: Result, name: str, values: Sequence[int]) -> str:
     deviation = result.opened[-1].noise_variance ** 0.5
     mean, spread = _smoothed(result, values)
     order = np.argsort(-np.asarray(values), kind="stable")[:_MOST_SHOWN]
-    if result.index not in order:
+    if result.index is not None and result.index not in order:
         order = np.append(order[:-1], result.index)
     low = min(0.0, float(min(values)) - 2 * deviation, float((mean - spread).min()))
     high = max(1.0, float(max(values)) + 2 * deviation, float((mean + spread).max()))
@@ -63,6 +63,43 @@ def _smoothed(result: Result, values: Sequence[int]) -> tuple[FloatArray, FloatA
     return found.mean, found.deviation
 
 
+def pairs_plot(result: Result) -> str:
+    """A panel per knob: every opened pair by the knob's value and its loss; a line where the chosen config lies."""
+    space, pairs = result.candidates.space, result.pairs()
+    losses = np.concatenate([own.losses for own in pairs.values()])
+    ends = _ticks(float(losses.min()), max(float(losses.max()), float(losses.min()) + 1e-6))
+    up, across = Axis("loss", ends), Axis("", (0.0, 1.0))
+    chosen = space.encode([result.config])
+    each = min(3, len(space.knobs))
+    parts = []
+    for number, name in enumerate(space.knobs):
+        width, height = (_WIDTH - 60) / each, 200.0
+        box = Box(60 + (number % each) * width, 30 + (number // each) * (height + 60), width - 40, height)
+        for tick in up.ticks:
+            y = box.place(across, up, (0, tick))[1]
+            parts.append(f'<line class="grid" x1="{box.left}" y1="{y:.1f}" x2="{box.left + box.width}" y2="{y:.1f}"/>')
+            if number % each == 0:
+                parts.append(text(box.left - 6, y + 4, f"{tick:,.3g}", "end"))
+        x = box.place(across, up, (_along(space, name, chosen)[0], 0))[0]
+        parts.append(f'<line class="chosen-at" x1="{x:.1f}" y1="{box.top}" x2="{x:.1f}" y2="{box.top + height}"/>')
+        for at, (client, own) in enumerate(pairs.items()):
+            for value, loss in zip(_along(space, name, own.points), own.losses, strict=True):
+                px, py = box.place(across, up, (float(value), float(loss)))
+                dot = f'<circle class="pair s{at % len(COLOURS)}" cx="{px:.1f}" cy="{py:.1f}" r="2">'
+                parts.append(f"{dot}<title>{escape(client)}</title></circle>")
+        parts.append(text(box.left + box.width / 2, box.top + height + 20, name, "middle"))
+    rows = -(-len(space.knobs) // each)
+    return _svg("plot-pairs", 30 + rows * 260.0, parts)
+
+
+def _along(space: Space, name: str, points: FloatArray) -> FloatArray:
+    """Where points lie on a knob's axis, from 0 to 1."""
+    columns = points[:, space.columns[name]]
+    if isinstance(space.knobs[name], Choice):
+        return np.asarray(columns.argmax(axis=1) / max(1, columns.shape[1] - 1))
+    return np.asarray(columns[:, 0])
+
+
 def parallel_plot(result: Result, name: str, values: Sequence[int]) -> str:
     """One line per candidate through its knobs and its value."""
     candidates, places = result.candidates, _places(result.candidates)
@@ -94,14 +131,7 @@ def parallel_plot(result: Result, name: str, values: Sequence[int]) -> str:
 
 def _places(candidates: Candidates) -> dict[str, FloatArray]:
     """Where each candidate lies on each knob's axis, from 0 to 1."""
-    found = {}
-    for name, knob in candidates.space.knobs.items():
-        column = candidates.encoded[:, candidates.space.columns[name]]
-        if isinstance(knob, Choice):
-            found[name] = column.argmax(axis=1) / max(1, column.shape[1] - 1)
-        else:
-            found[name] = column[:, 0]
-    return found
+    return {name: _along(candidates.space, name, candidates.encoded) for name in candidates.space.knobs}
 
 
 def _labels(candidates: Candidates, knob: str, places: FloatArray) -> list[tuple[str, float]]:

@@ -39,21 +39,31 @@ def protect(vector: IntArray) -> bytes:
 
 @dataclass
 class ClearSession:
-    """The server's end: asks once and adds up."""
+    """The server's end: asks once, and adds up or not."""
 
     roster: Roster
 
-    def sum(self, request: bytes, length: int, bits: int, exchange: Exchange, last: bool, reserve: Reserve) -> Summed:
-        """The sum of what arrived, and why each of the others is missing."""
-        total = np.zeros(length, dtype=np.int64)
+    def gather(
+        self, request: bytes, length: int, exchange: Exchange, reserve: Reserve
+    ) -> tuple[dict[Id, IntArray], dict[Id, str]]:
+        """What arrived from each client, and why each of the others is missing."""
+        own: dict[Id, IntArray] = {}
         missing: dict[Id, str] = {}
         reserve()
         replies = exchange("asking clients", dict.fromkeys(self.roster.ids, request))
         for client in self.roster.ids:
             try:
-                total += vector_of(replies.get(client), length)
+                own[client] = vector_of(replies.get(client), length)
             except WireError as error:
                 missing[client] = str(error)
+        return own, missing
+
+    def sum(self, request: bytes, length: int, bits: int, exchange: Exchange, last: bool, reserve: Reserve) -> Summed:
+        """The sum of what arrived."""
+        own, missing = self.gather(request, length, exchange, reserve)
+        total = np.zeros(length, dtype=np.int64)
+        for vector in own.values():
+            total += vector
         return Summed(total, missing, {})
 
 

@@ -1,0 +1,201 @@
+"""FLoRA's evaluation (Zhou et al. 2023, section 3 and Appendix D), and beside it the private average of local models.
+
+Every arm is the method `Surface` of this package, run as a marked simulation on the same searches. The relative regret
+of a config with score a is (a* - a) / (a* - b): a* is the best of a centralised search with the same number of trials,
+b the default config; 0 is as good as the one, 1 as good as the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hushtune.adaptive import Adaptive
+from hushtune.bench.flora_tasks import MODELS, SKEWED, Cell, Searched, searched
+from hushtune.method import Facts
+from hushtune.methods.surface import Surface
+from hushtune.methods.surfaces import KINDS
+from hushtune.privacy.accounting import Sums
+from hushtune.privacy.guarantee import Privacy
+from hushtune.progress import Progress
+from hushtune.rows import WHOLE
+from hushtune.run import calibrate
+from hushtune.seals.base import Seal
+from hushtune.seals.clear import Clear
+from hushtune.seals.masked import Masked
+from hushtune.simulation import Shortcut
+from hushtune.space import Candidates, Config, config_key
+
+DELTA = 1e-5
+FEW = 3  # parties, for which trials and pairs sent are varied
+NOT_COUNTED = ("pollen",)  # cannot be learned: whatever one does scores .49 to .51
+_POINTS, _SUMMED = 4_096, 512
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What to compare.
+
+    Args:
+        cells: federations and models; each with the largest number of trials.
+        trials: further numbers of trials.
+        sends: numbers of pairs that parties send.
+        epsilons: of the private surface; `inf` for the exact sum.
+        draws: of the noise.
+        folder: where searches are kept.
+        jobs: processes; None for one per core.
+    """
+
+    cells: Sequence[Cell]
+    trials: Sequence[int]
+    sends: Sequence[int]
+    epsilons: Sequence[float]
+    draws: int
+    folder: Path
+    jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        for epsilon in self.epsilons:
+            if epsilon != math.inf:
+                Privacy(epsilon, DELTA)  # refuses what no guarantee can have
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way to choose: the method, how the parties searched, and how it was protected."""
+
+    method: Surface
+    trials: int
+    epsilon: float | None = None  # None: all pairs are opened
+
+    @property
+    def name(self) -> str:
+        """For tables."""
+        if self.epsilon is None:
+            return self.method.kind
+        return "private aplm" if self.method.decode == "smooth" else "private aplm, argmax"
+
+
+def arms(cell: Cell, experiment: Experiment) -> list[Arm]:
+    """The four surfaces and the private one; for few parties also with fewer trials, or fewer pairs sent."""
+    found = [Arm(Surface(kind), cell.trials) for kind in KINDS]
+    if cell.parties <= FEW or cell.data in SKEWED:
+        fewer = [trials for trials in experiment.trials if trials < cell.trials]
+        found += [Arm(Surface(kind), trials) for trials in fewer for kind in KINDS]
+        sends = [send for send in experiment.sends if send < cell.trials]
+        found += [Arm(Surface(kind, send=send), cell.trials) for send in sends for kind in KINDS]
+    for epsilon in experiment.epsilons:
+        for decode in ("smooth", "argmax") if math.isfinite(epsilon) else ("smooth",):
+            found.append(Arm(Surface("aplm", decode=decode), cell.trials, epsilon))
+    return found
+
+
+def rows(experiment: Experiment, progress: Progress) -> Iterator[dict[str, Any]]:
+    """For each cell a row with its scores, and one for each arm."""
+    for cell in experiment.cells:
+        found = searched(cell, experiment.folder, experiment.jobs, progress)
+        yield from _compared(found, experiment, progress)
+
+
+def _compared(found: Searched, experiment: Experiment, progress: Progress) -> Iterator[dict[str, Any]]:
+    cell = found.cell
+    choices: dict[Arm, list[Config]] = {}
+    todo = arms(cell, experiment)
+    with progress.phase(f"{cell.name}: surfaces", len(todo)) as advance:
+        for arm in todo:
+            choices[arm] = _chosen(found, arm, experiment.draws)
+            advance(1)
+    default = MODELS[cell.model].default
+    found.score([default, *(config for configs in choices.values() for config in configs)], progress)
+    scores = [1 - loss for _, loss in found.central]
+    base, best = found.scores[config_key(default)], float(np.nanmax(scores))
+    named = {"data": cell.data, "model": cell.model, "parties": cell.parties}
+    query = {name: round(value, 4) for name, value in _figures(found).items()}
+    yield {**named, "arm": "cell", "default": round(base, 4), "best": round(best, 4), **query}
+    for arm, configs in choices.items():
+        each = [found.scores[config_key(config)] for config in configs]
+        score = float(np.mean(each))
+        reached = [number for number, other in enumerate(scores, 1) if other >= score]
+        yield {
+            **named,
+            "arm": arm.name,
+            "trials": arm.trials,
+            "send": arm.method.send or arm.trials,
+            "epsilon": None if arm.epsilon is None else arm.epsilon if math.isfinite(arm.epsilon) else "inf",
+            "score": round(score, 4),
+            "regret": round((best - score) / (best - base), 3) if best > base else None,
+            "trainings": reached[0] if reached else None,
+        }
+
+
+def _chosen(found: Searched, arm: Arm, draws: int) -> list[Config]:
+    """What an arm chooses, in each draw of the noise if there is any."""
+    cell, search = found.cell, Adaptive(found.cell.seed, arm.trials)
+    private = arm.epsilon is not None and math.isfinite(arm.epsilon)
+    privacy = Privacy(arm.epsilon or 1.0, DELTA) if private else None
+    seal: Seal = Clear(0.0, 0.0) if arm.epsilon is None else Masked(0.0, 0.0)
+    candidates = _points(cell.model, _POINTS if arm.epsilon is None else _SUMMED)
+    method = arm.method.settled(Facts(candidates, cell.parties, privacy, seal, search))
+    scale = calibrate(method.bounds(candidates), privacy, Sums()).scale if privacy is not None else 0.0
+    shortcut = Shortcut(found.parties, WHOLE, candidates, search, Fraction(scale * scale), cell.seed, found.sums)
+    return [method.run(shortcut) for _ in range(draws if private else 1)]
+
+
+@cache
+def _points(model: str, count: int) -> Candidates:
+    return MODELS[model].space.sample(count)
+
+
+def _figures(found: Searched) -> Mapping[str, float]:
+    """PMin, PMax and gamma_p."""
+    cell = found.cell
+    return Surface().figures(found.parties, _points(cell.model, _SUMMED), cell.search)
+
+
+# ---- over many cells ---------------------------------------------------------------------------------
+
+
+def aggregate(found: Sequence[Mapping[str, Any]], parties: int = FEW) -> list[dict[str, Any]]:
+    """FLoRA's Tables 3 and 10: per model and overall, over the cells that count."""
+    trials = max((row["trials"] for row in found if row["arm"] != "cell"), default=0)
+    counted = [
+        row
+        for row in found
+        if row["arm"] != "cell" and row["data"] not in (*NOT_COUNTED, *SKEWED) and row["parties"] == parties
+        if row["trials"] == row["send"] == trials and row["regret"] is not None
+    ]
+    names = list(dict.fromkeys((row["arm"], row["epsilon"]) for row in counted))
+    rows = []
+    for model in [*dict.fromkeys(row["model"] for row in counted), "overall"]:
+        for arm, epsilon in names:
+            own = [row for row in counted if (row["arm"], row["epsilon"]) == (arm, epsilon)]
+            regrets = [row["regret"] for row in own if model in ("overall", row["model"])]
+            rows.append({"model": model, "arm": arm, "epsilon": epsilon, "parties": parties, **_summary(regrets)})
+    return rows
+
+
+def _summary(regrets: Sequence[float]) -> dict[str, Any]:
+    """Mean, quartiles, wins over the default config, and a one-sided Wilcoxon signed-rank test of them."""
+    from scipy.stats import wilcoxon
+
+    gains = 1 - np.array(regrets)
+    low, middle, high = np.percentile(regrets, (25, 50, 75))
+    test = wilcoxon(gains, alternative="greater") if np.any(gains) else None
+    return {
+        "cells": len(regrets),
+        "mean": round(float(np.mean(regrets)), 2),
+        "deviation": round(float(np.std(regrets)), 2),
+        "quartiles": [round(float(value), 2) for value in (low, middle, high)],
+        "wins": int((gains > 0).sum()),
+        "ties": int((gains == 0).sum()),
+        "losses": int((gains < 0).sum()),
+        "statistic": float(test.statistic) if test is not None else 0.0,
+        "p": round(float(test.pvalue), 5) if test is not None else 1.0,
+    }

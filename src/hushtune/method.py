@@ -1,0 +1,112 @@
+"""What a method is, and all it sees of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from hushtune.bounds import Bound
+from hushtune.client import Party
+from hushtune.errors import SettingError
+from hushtune.privacy.guarantee import Privacy
+from hushtune.privacy.skellam import IntArray
+from hushtune.query import Query
+from hushtune.roster import Id
+from hushtune.seals.base import Seal
+from hushtune.search import Search
+from hushtune.space import Candidates, Config, Space
+
+Note = str | float
+"""Something that a method computed from opened values and that the result should say."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What everybody knows of a run before it begins."""
+
+    candidates: Candidates
+    clients: int
+    privacy: Privacy | None
+    seal: Seal
+    search: Search
+
+
+class Openings(Protocol):
+    """What a method sees of a run: public facts, and what was opened. It never sees a client, a seal or a ledger."""
+
+    @property
+    def candidates(self) -> Candidates:
+        """The public candidates."""
+        ...
+
+    @property
+    def search(self) -> Search:
+        """How clients fill their trials. Public, as is its seed."""
+        ...
+
+    def sum(self, query: Query) -> Mapping[str, IntArray]:
+        """Opens the sum of all clients' answers, noisy if epsilon is set; one array per block of the query."""
+        ...
+
+    def gather(self, query: Query) -> Mapping[Id, Mapping[str, IntArray]]:
+        """Opens every client's own answer: under seal 'clear' and without epsilon only."""
+        ...
+
+    def noise_variance(self) -> float:
+        """Variance of the noise in each entry of the last opened sum (0 without epsilon). Public."""
+        ...
+
+    def answered(self) -> int:
+        """How many clients' answers are in the last opened sum. Public."""
+        ...
+
+    def leave_out(self, client: Id, reason: str) -> None:
+        """Says that a client's own answer, though opened, does not count."""
+        ...
+
+    def note(self, name: str, value: Note) -> None:
+        """Adds to what the result says. Only what follows from opened values and public facts."""
+        ...
+
+
+class Method:
+    """Which sums are asked for, and how the server decides. Methods are frozen dataclasses that derive from this."""
+
+    name: ClassVar[str]
+    adaptive: ClassVar[bool] = False  # whether clients may search a space on their own instead of scoring candidates
+    voters: int = 1  # how many parts of a client's rows answer for themselves; 1: the client answers as a whole
+
+    def listed(self, given: Any, privacy: Privacy | None, seal: Seal) -> Candidates:
+        """The public candidates, from what the user gave."""
+        if not isinstance(given, Candidates):
+            raise SettingError(
+                "candidates must be a finite public list: space.grid(...), space.sample(...) or "
+                f"space.candidates(...), but got {type(given).__name__}"
+                + (f", which method '{self.name}' does not search" if isinstance(given, Space) else "")
+            )
+        return given
+
+    def settled(self, facts: Facts) -> Method:
+        """The method with everything filled in that follows from public facts; the others are asked of this one."""
+        return self
+
+    def bounds(self, candidates: Candidates) -> tuple[Bound, ...]:
+        """The bounds of all that the method will open, in order, so that noise is calibrated beforehand."""
+        raise NotImplementedError
+
+    def run(self, run: Openings) -> Config:
+        """Straight-line code, the way the paper states it."""
+        raise NotImplementedError
+
+    def variants(self) -> Mapping[str, Method]:
+        """Methods that open the same sums and decide otherwise, by name; for comparisons, at no cost."""
+        return {}
+
+    def total(self, candidates: Candidates, answered: int) -> float | None:
+        """What the noise-free sum over candidates adds up to, if that is public."""
+        return None
+
+    def figures(self, parties: Sequence[Party], candidates: Candidates, search: Search) -> Mapping[str, float]:
+        """What only a marked simulation may know about its clients."""
+        return {}

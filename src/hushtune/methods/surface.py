@@ -1,0 +1,199 @@
+"""FLoRA: one loss surface from everybody's local search, and its minimiser for a single federated training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from hushtune.adaptive import Adaptive
+from hushtune.bounds import Bound
+from hushtune.checks import integer, number
+from hushtune.client import Party
+from hushtune.errors import SettingError
+from hushtune.method import Facts, Method, Openings
+from hushtune.methods.contributions import MOST_SENT, CentredScores, PredictedScores, SentPairs, loss_range
+from hushtune.methods.decode import argmax, smooth
+from hushtune.methods.surfaces import KINDS, Kind, heterogeneity, surface
+from hushtune.pairs import Pairs, read
+from hushtune.privacy.guarantee import Privacy
+from hushtune.rows import MOST_VOTERS
+from hushtune.seals.base import Seal
+from hushtune.search import Search, default_jobs
+from hushtune.space import Candidates, Config, Space
+
+Form = Literal["pairs", "sum", "noisy sum"]
+_POINTS: Mapping[Form, int] = {"pairs": 4_096, "sum": 512, "noisy sum": 512}  # of a space, if no candidates are given
+_MANY = 16  # clients whose models are worth further processes
+
+
+@dataclass(frozen=True)
+class Surface(Method):
+    """FLoRA (Zhou et al. 2023), Algorithm 1; with the average of local models as a private sum, beyond the paper.
+
+    Under seal 'clear' and without epsilon every client's (config, loss) pairs are opened, as in the paper, and the
+    minimiser may be a client's own config. Otherwise only `kind="aplm"` can be had: it is an average, so the clients'
+    own models predict the public candidates' losses, and only the sum of the predictions is opened.
+
+    Args:
+        kind: "sgm", one model of everybody's pairs; "sgm+u", plus `alpha` times its uncertainty; "mplm", the maximum of
+            the clients' own models; "aplm", their average.
+        candidates: the public points among which the minimum is looked for. Default: those given to `tune`; if that is
+            a space, 4,096 quasi-random points of it, or 512 if a sum is opened.
+        send: only so many pairs of each client count, those with the smallest losses (T' in the paper). Default: all.
+        alpha: for "sgm+u".
+        model: for "sgm" and "sgm+u": "forest", or "gp", a Gaussian process.
+        losses: the smallest and the largest loss; others are clipped.
+        spread: for a noisy sum: the norm to which a client's centred predictions are clipped, see `CentredScores`.
+        decode: for a noisy sum: "smooth" smooths it over the space of candidates first, which costs no privacy;
+            "argmax" takes the largest entry.
+        voters: into how many parts each client splits its rows, with `Privacy(unit="record")`; each searches and has a
+            model of its own.
+        form: what is opened; follows from kind, seal and privacy.
+    """
+
+    kind: Kind = "aplm"
+    candidates: Candidates | None = None
+    send: int | None = None
+    alpha: float = 1.0
+    model: Literal["forest", "gp"] = "forest"
+    losses: tuple[float, float] = (0.0, 1.0)
+    spread: float = 0.05
+    decode: Literal["smooth", "argmax"] = "smooth"
+    voters: int = 1
+    form: Form | None = None
+    name: ClassVar[str] = "surface"
+    adaptive: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "losses", loss_range(self.losses))
+        object.__setattr__(self, "voters", integer("voters", self.voters, 1, MOST_VOTERS))
+        if self.send is not None:
+            integer("send", self.send, 2, MOST_SENT)
+        number("alpha", self.alpha, 0, 1e6)
+        number("spread", self.spread, 0, 0.5, "(]")
+        for field, known in (
+            ("kind", KINDS),
+            ("model", ("forest", "gp")),
+            ("decode", ("smooth", "argmax")),
+            ("form", (None, *_POINTS)),
+        ):
+            if getattr(self, field) not in known:
+                raise SettingError(f"{field} must be one of {list(known)}, but got {getattr(self, field)!r}")
+        if self.model == "gp" and self.kind not in ("sgm", "sgm+u"):
+            raise SettingError(f"model='gp' is for kind 'sgm' and 'sgm+u', but got kind='{self.kind}'")
+        if self.candidates is not None and not isinstance(self.candidates, Candidates):
+            raise SettingError(f"candidates must be space.sample(...) or the like, but got {self.candidates!r}")
+
+    def listed(self, given: Any, privacy: Privacy | None, seal: Seal) -> Candidates:
+        """The method's own points, the candidates given, or some of the space given."""
+        space = given.space if isinstance(given, Candidates) else given
+        if self.candidates is not None and isinstance(space, Space) and space != self.candidates.space:
+            raise SettingError("the method's candidates must be of the space that is tuned, but got another one")
+        if isinstance(given, Space):
+            return self.candidates or given.sample(_POINTS[self._form(privacy, seal)])
+        if self.candidates is not None and given != self.candidates:
+            raise SettingError("give candidates to `tune` or to the method, but not different ones to both")
+        return super().listed(given, privacy, seal)
+
+    def _form(self, privacy: Privacy | None, seal: Seal) -> Form:
+        if privacy is None and seal.name == "clear":
+            return "pairs"
+        if self.kind != "aplm":
+            raise SettingError(
+                f"surface '{self.kind}' needs every client's pairs in the clear: seal=Clear() and no privacy; "
+                "'aplm' is an average of the clients' own models and can be protected"
+            )
+        return "sum" if privacy is None else "noisy sum"
+
+    def settled(self, facts: Facts) -> Surface:
+        """With what is opened, and how many pairs of each client count."""
+        search, form = facts.search, self._form(facts.privacy, facts.seal)
+        most = min(MOST_SENT, search.trials if isinstance(search, Adaptive) else len(facts.candidates))
+        if most < 2:
+            raise SettingError(f"a surface needs at least 2 trials of each client, but got {most}")
+        if form == "pairs" and self.voters > 1:
+            raise SettingError(f"voters={self.voters} needs privacy with unit='record': without, a client is whole")
+        return replace(self, candidates=None, send=min(self.send or most, most), form=form)
+
+    def query(self, candidates: Candidates, search: Search) -> SentPairs | PredictedScores | CentredScores:
+        """What each client is asked."""
+        if self.form is None or self.send is None:
+            raise SettingError("what is opened is not settled; ask `settled` first")
+        if self.form == "pairs":
+            domain = candidates.space if isinstance(search, Adaptive) else candidates
+            return SentPairs(search, domain, self.losses, self.send)
+        if self.form == "sum":
+            return PredictedScores(search, candidates, self.losses, self.send)
+        return CentredScores(search, candidates, self.losses, self.send, self.spread)
+
+    def bounds(self, candidates: Candidates) -> tuple[Bound, ...]:
+        """One sum, or all pairs at once."""
+        return (self.query(candidates, Search()).bound,)
+
+    def variants(self) -> Mapping[str, Surface]:
+        """Both ways to decode the same noisy sum."""
+        if self.form != "noisy sum":
+            return {}
+        return {"argmax": replace(self, decode="argmax"), "smooth": replace(self, decode="smooth")}
+
+    def total(self, candidates: Candidates, answered: int) -> float | None:
+        """Centred scores add up to nearly 0."""
+        return 0.0 if self.form == "noisy sum" else None
+
+    def figures(self, parties: Sequence[Party], candidates: Candidates, search: Search) -> Mapping[str, float]:
+        """gamma_p of the clients' own searches."""
+        query = PredictedScores(search, candidates, self.losses, self.send or MOST_SENT)
+        found = [query.trials(party)[0].losses for party in parties if party.failure is None]
+        return _heterogeneity([float(losses.min()) for losses in found if len(losses)], self.losses[1])
+
+    def run(self, run: Openings) -> Config:
+        """Builds the surface from what is opened, and takes its minimiser."""
+        query = self.query(run.candidates, run.search)
+        if isinstance(query, SentPairs):
+            return self._from_pairs(run, query)
+        opened = run.sum(query)
+        scores = opened["scores"]
+        if self.form == "noisy sum":
+            if self.decode == "argmax":
+                return run.candidates[argmax(scores)]
+            return run.candidates[smooth(scores, 0.0, run.noise_variance(), run.candidates).best]
+        run.note("clipped losses", int(opened["clipped"][0]))
+        if scores.min() == scores.max():
+            raise SettingError("a surface needs at least 2 distinct configs with a loss, but it is flat")
+        return run.candidates[argmax(scores)]
+
+    def _from_pairs(self, run: Openings, query: SentPairs) -> Config:
+        """The paper's form: all pairs are known, and the clients' own points are searched as well."""
+        clients: dict[str, Pairs] = {}
+        clipped = 0
+        for client, blocks in run.gather(query).items():
+            pairs, outside = read(blocks, self.losses)
+            clipped += outside
+            if len(pairs.losses):
+                clients[client] = pairs
+            else:
+                run.leave_out(client, "no config has a finite loss there")
+        owners = [client for client, pairs in clients.items() for _ in pairs.losses]
+        at = np.concatenate([run.candidates.encoded, *(pairs.points for pairs in clients.values())])
+        jobs = default_jobs() if len(clients) >= _MANY else 1
+        found = surface(self.kind, list(clients.values()), at, run.search.seed, self.alpha, self.model, jobs)
+        run.note("clipped losses", clipped)
+        best = [float(pairs.losses.min()) for pairs in clients.values()]
+        for name, value in _heterogeneity(best, self.losses[1]).items():
+            run.note(name, value)
+        place = int(np.argmin(found))
+        if place < len(run.candidates):
+            return run.candidates[place]
+        run.note("the chosen config was found by", owners[place - len(run.candidates)])
+        return run.candidates.space.decode(at[place])[0]
+
+
+def _heterogeneity(best: Sequence[float], worst: float) -> dict[str, float]:
+    """gamma_p and the scores that it is the ratio of, unless there are none."""
+    gamma = heterogeneity(best, worst)
+    if not np.isfinite(gamma):
+        return {}
+    return {"gamma_p": gamma, "best local score": worst - min(best), "worst local score": worst - max(best)}
