@@ -1,15 +1,21 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 
 import hushtune as ht
-from hushtune.methods.surfaces import KINDS, Kind, forest, heterogeneity, local, pooled, surface
+from hushtune.methods.surfaces import KINDS, Kind, forest, heterogeneity, local, pooled, surfaces
 from hushtune.pairs import Pairs
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.uniform(size=(200, 2))
+
+
+def surface(kind: Kind, clients: list[Pairs], at: np.ndarray, **settings: Any) -> np.ndarray:
+    return surfaces((kind,), clients, at, **settings)[kind]
 
 
 def client(centre: float, trials: int = 60, seed: int = 0) -> Pairs:

@@ -116,7 +116,7 @@ def _compared(found: Searched, experiment: Experiment, progress: Progress) -> It
     found.score([default, *(config for configs in choices.values() for config in configs)], progress)
     scores = [1 - loss for _, loss in found.central]
     base, best = found.scores[config_key(default)], float(np.nanmax(scores))
-    named = {"data": cell.data, "model": cell.model, "parties": cell.parties}
+    named = {"data": cell.data, "model": cell.model, "parties": cell.parties, "seed": cell.seed}
     query = {name: round(value, 4) for name, value in _figures(found).items()}
     yield {**named, "arm": "cell", "default": round(base, 4), "best": round(best, 4), **query}
     for arm, configs in choices.items():
@@ -162,22 +162,38 @@ def _figures(found: Searched) -> Mapping[str, float]:
 # ---- over many cells ---------------------------------------------------------------------------------
 
 
-def aggregate(found: Sequence[Mapping[str, Any]], parties: int = FEW) -> list[dict[str, Any]]:
+Row = Mapping[str, Any]
+
+
+def full(found: Sequence[Row]) -> list[Row]:
+    """The rows of arms with all trials, and all pairs sent."""
+    own = [row for row in found if row["arm"] != "cell"]
+    most = max((row["trials"] for row in own), default=0)
+    return [row for row in own if row["trials"] == row["send"] == most]
+
+
+def regrets(found: Sequence[Row], data: str, model: str, parties: int, arm: str, epsilon: Any) -> float | None:
+    """A cell's regret: the mean over its seeds, as far as there was anything to gain."""
+    place = (data, model, parties, arm, epsilon)
+    names = ("data", "model", "parties", "arm", "epsilon")
+    own = [row["regret"] for row in found if tuple(row.get(name) for name in names) == place]
+    known = [regret for regret in own if regret is not None]
+    return float(np.mean(known)) if known else None
+
+
+def aggregate(found: Sequence[Row], parties: int = FEW) -> list[dict[str, Any]]:
     """FLoRA's Tables 3 and 10: per model and overall, over the cells that count."""
-    trials = max((row["trials"] for row in found if row["arm"] != "cell"), default=0)
-    counted = [
-        row
-        for row in found
-        if row["arm"] != "cell" and row["data"] not in (*NOT_COUNTED, *SKEWED) and row["parties"] == parties
-        if row["trials"] == row["send"] == trials and row["regret"] is not None
-    ]
-    names = list(dict.fromkeys((row["arm"], row["epsilon"]) for row in counted))
+    counted = [row for row in full(found) if row["data"] not in (*NOT_COUNTED, *SKEWED) and row["parties"] == parties]
+    places = list(dict.fromkeys((row["data"], row["model"]) for row in counted))
     rows = []
-    for model in [*dict.fromkeys(row["model"] for row in counted), "overall"]:
-        for arm, epsilon in names:
-            own = [row for row in counted if (row["arm"], row["epsilon"]) == (arm, epsilon)]
-            regrets = [row["regret"] for row in own if model in ("overall", row["model"])]
-            rows.append({"model": model, "arm": arm, "epsilon": epsilon, "parties": parties, **_summary(regrets)})
+    for model in [*dict.fromkeys(model for _, model in places), "overall"]:
+        for arm, epsilon in dict.fromkeys((row["arm"], row["epsilon"]) for row in counted):
+            each = [
+                regrets(counted, data, own, parties, arm, epsilon) for data, own in places if model in ("overall", own)
+            ]
+            known = [regret for regret in each if regret is not None]
+            if known:
+                rows.append({"model": model, "arm": arm, "epsilon": epsilon, "parties": parties, **_summary(known)})
     return rows
 
 

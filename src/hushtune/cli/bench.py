@@ -125,6 +125,70 @@ def bench_dp_hype(
             print(f"wrote {path}")
 
 
+@bench_app.command("flora")
+def bench_flora(
+    data: Annotated[
+        str, typer.Option(help="Tables, or mnist:imb1, mnist:imb2 (skewed, 4 parties), digits; several with commas.")
+    ] = "eeg,electricity,heart,oil_spill,pollen,sonar,mnist:imb1,mnist:imb2",
+    models: Annotated[str, typer.Option(help="hgb, svm, mlp; several with commas.")] = "hgb,svm,mlp",
+    parties: Annotated[str, typer.Option(help="Numbers of parties, e.g. 3,6,10,25,50,100.")] = "3,10,50",
+    rows: Annotated[int | None, typer.Option(help="Pooled rows at the most. Default: 2,000; with --paper all.")] = None,
+    folds: Annotated[int | None, typer.Option(help="Of the cross-validation. Default: 3; with --paper 10.")] = None,
+    trials: Annotated[str | None, typer.Option(help="Of every search. Default: 5,10,20,40; --paper: to 100.")] = None,
+    send: Annotated[str | None, typer.Option(help="Pairs sent. Default: 5,10,20; with --paper: to 80.")] = None,
+    epsilon: Annotated[str, typer.Option(help="Of the private surface; inf: the exact sum.")] = "1,3,inf",
+    draws: Annotated[int, typer.Option(help="Draws of the noise.")] = 10,
+    seeds: Annotated[int, typer.Option(help="Seeds of split, folds and searches, for up to 3 parties.")] = 3,
+    paper: Annotated[bool, typer.Option("--paper", help="As in the paper: some 20 hours for each data set.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="digits, 300 rows, 8 trials: a look, no result.")] = False,
+    out: Annotated[Path, typer.Option(help="Where searches are kept; the same folder resumes.")] = Path("runs/flora"),
+    plots: Annotated[Path | None, typer.Option(help="Folder for the figures. Default: that of --out.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes. Default: one per core.")] = None,
+    json: Json = False,
+) -> None:
+    """FLoRA's experiments: relative regret of its four surfaces, and of the private one."""
+    from hushtune.bench import flora, flora_figures, flora_tables
+    from hushtune.bench.flora_tasks import cells
+    from hushtune.checks import integer
+    from hushtune.cli import show
+    from hushtune.progress import Progress
+
+    if quick:
+        data, models, parties, rows, trials, send, seeds, draws = "digits", "svm", "3", rows or 300, "4,8", "4", 1, 2
+    counts = _counts("trials", trials or ("5,10,20,40,60,80,100" if paper else "5,10,20,40"))
+    found = cells(
+        data.split(","),
+        models.split(","),
+        _counts("parties", parties if not paper else "3,6,10,25,50,100"),
+        rows=rows if rows is not None or paper else 2_000,
+        folds=folds or (10 if paper else 3),
+        trials=max(counts),
+        seeds=integer("seeds", seeds, 1),
+        fewest=100 if paper else 40,
+    )
+    sends = _counts("send", send or ("5,10,20,40,60,80" if paper else "5,10,20"))
+    epsilons = _numbers("epsilon", epsilon)
+    experiment = flora.Experiment(found, counts, sends, epsilons, integer("draws", draws, 1), out, jobs)
+    shown = show.rows(flora.rows(experiment, Progress(quiet=json)), as_json=json)
+    for path in (flora_tables.write(shown, out), flora_figures.draw(shown, plots or out)):
+        if not json:
+            print(f"wrote {path}")
+
+
+@bench_app.command("surfaces")
+def bench_surfaces(
+    clients: Annotated[int, typer.Option(help="How many.")] = 100,
+    trials: Annotated[int, typer.Option(help="Of each.")] = 100,
+    json: Json = False,
+) -> None:
+    """Seconds for FLoRA's four surfaces and their minimisers, and what a search costs beside its objective."""
+    from hushtune.bench import surfaces
+    from hushtune.checks import integer
+    from hushtune.cli import show
+
+    show.rows(surfaces.rows(integer("clients", clients, 1), integer("trials", trials, 2)), as_json=json)
+
+
 @bench_app.command("flower")
 def bench_flower(
     nodes: Annotated[str, typer.Option(help="Numbers of simulated nodes, e.g. 10,50,100.")] = "10,50,100",

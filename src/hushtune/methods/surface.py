@@ -16,7 +16,7 @@ from hushtune.errors import SettingError
 from hushtune.method import Facts, Method, Openings
 from hushtune.methods.contributions import MOST_SENT, CentredScores, PredictedScores, SentPairs, loss_range
 from hushtune.methods.decode import argmax, smooth
-from hushtune.methods.surfaces import KINDS, Kind, heterogeneity, surface
+from hushtune.methods.surfaces import KINDS, Kind, heterogeneity, surfaces
 from hushtune.pairs import Pairs, read
 from hushtune.privacy.guarantee import Privacy
 from hushtune.rows import MOST_VOTERS
@@ -179,7 +179,8 @@ class Surface(Method):
         owners = [client for client, pairs in clients.items() for _ in pairs.losses]
         at = np.concatenate([run.candidates.encoded, *(pairs.points for pairs in clients.values())])
         jobs = default_jobs() if len(clients) >= _MANY else 1
-        found = surface(self.kind, list(clients.values()), at, run.search.seed, self.alpha, self.model, jobs)
+        pairs_of = list(clients.values())
+        found = surfaces((self.kind,), pairs_of, at, run.search.seed, self.alpha, self.model, jobs)[self.kind]
         run.note("clipped losses", clipped)
         best = [float(pairs.losses.min()) for pairs in clients.values()]
         for name, value in _heterogeneity(best, self.losses[1]).items():

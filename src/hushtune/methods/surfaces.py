@@ -73,19 +73,19 @@ def _predictions(clients: Sequence[Pairs], at: FloatArray, seed: int) -> FloatAr
     return np.stack([forest(client, seed).predict(at) for client in clients])
 
 
-def surface(
-    kind: Kind,
+def surfaces(
+    kinds: Sequence[Kind],
     clients: Sequence[Pairs],
     at: FloatArray,
     seed: int = 0,
     alpha: float = 1.0,
     model: Literal["forest", "gp"] = "forest",
     jobs: int = 1,
-) -> FloatArray:
-    """The federation's loss surface at the points, shape (points,).
+) -> dict[Kind, FloatArray]:
+    """The federation's loss surfaces at the points, shape (points,) each.
 
     Args:
-        kind: "sgm", one model of all pairs; "sgm+u", the same plus alpha times its uncertainty; "mplm", the maximum,
+        kinds: "sgm", one model of all pairs; "sgm+u", the same plus alpha times its uncertainty; "mplm", the maximum,
             and "aplm", the average, of every client's own model.
         clients: what each client found; failed configs are left out.
         at: points of the unit cube.
@@ -98,15 +98,17 @@ def surface(
     distinct = {row.tobytes() for client in clients for row in np.ascontiguousarray(client.points)}
     if len(distinct) < 2:
         raise SettingError(f"a surface needs at least 2 distinct configs with a loss, but got {len(distinct)}")
-    clients = [client for client in clients if len(client.losses)]
     if model == "gp" and sum(len(client.losses) for client in clients) > MOST_FOR_PROCESS:
         raise SettingError(f"model='gp' takes at most {MOST_FOR_PROCESS} pairs in all; have clients send fewer")
-    if kind in ("sgm", "sgm+u"):
+    clients = [client for client in clients if len(client.losses)]
+    found: dict[Kind, FloatArray] = {}
+    if {"sgm", "sgm+u"} & set(kinds):
         mean, deviation = pooled(clients, at, seed, model, jobs)
-        found: FloatArray = mean + alpha * deviation if kind == "sgm+u" else mean
-        return found
-    rows = local(clients, at, seed, jobs)
-    return np.asarray(rows.max(axis=0) if kind == "mplm" else rows.mean(axis=0))
+        found |= {"sgm": mean, "sgm+u": mean + alpha * deviation}
+    if {"mplm", "aplm"} & set(kinds):
+        rows = local(clients, at, seed, jobs)
+        found |= {"mplm": rows.max(axis=0), "aplm": rows.mean(axis=0)}
+    return {kind: found[kind] for kind in kinds}
 
 
 def heterogeneity(best: Sequence[float], worst: float = 1.0) -> float:
