@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from hushtune.bounds import AtMost, Ball
+from hushtune.bounds import AtMost, Ball, Box
 from hushtune.errors import BoundError, SettingError
 from hushtune.privacy.events import SkellamShift, SkellamVector
 from hushtune.privacy.noise import Noise
@@ -87,3 +87,16 @@ def test_impossible_bounds() -> None:
         Ball(0, 4)
     with pytest.raises(SettingError, match="length"):
         Ball(2**20, 2**23)  # a sum of squares could wrap around
+
+
+def test_a_box_takes_what_is_inside_and_offers_no_noise() -> None:
+    bound = Box(10, 3)
+    assert bound.check(np.array([0, 10, 5])).tolist() == [0, 10, 5]
+    for outside in ([-1, 0, 0], [0, 0, 11], [0, 0], [0.0, 1.0, 2.0]):
+        with pytest.raises(BoundError):
+            bound.check(np.array(outside))
+    assert bound.default(SimulatedRandomness(0, "")).tolist() == [0, 0, 0]
+    with pytest.raises(SettingError, match="no epsilon covers"):
+        bound.event(NOISE, "replace-one")
+    with pytest.raises(SettingError):
+        Box(2**41, 3)

@@ -135,3 +135,9 @@ def test_bad_input_is_refused_with_the_constraint(make: Any, message: str) -> No
     with pytest.raises(ht.SettingError, match=message) as caught:
         make()
     assert "\n" not in str(caught.value)
+
+
+def test_the_order_of_knobs_matters_and_survives() -> None:
+    space = ht.Space(z=ht.Float(0.0, 1.0), a=ht.Int(1, 3))
+    assert space != ht.Space(a=ht.Int(1, 3), z=ht.Float(0.0, 1.0))
+    assert list(ht.Space.from_json(space.to_json()).knobs) == ["z", "a"]

@@ -48,6 +48,19 @@ def test_a_study_becomes_the_arguments_of_tune(tmp_path: Path) -> None:
     assert sum(len(client.data) for client in study.clients) == 1438
 
 
+def test_a_study_may_have_clients_search_a_space(tmp_path: Path) -> None:
+    text = GOOD.replace("[candidates]\ngrid = { C = 2 }\n", "").replace('name = "vote"\nk = 2', 'name = "surface"')
+    study = read(write(tmp_path, text))
+    assert isinstance(study.candidates, ht.Space)
+    assert study.method == ht.Surface()
+    assert study.search is None
+    study = read(write(tmp_path, text + "[search]\ntrials = 7\nsampler = 'random'\n"))
+    assert study.search == ht.Search.adaptive(7, "random")
+    study = read(write(tmp_path, text + "[candidates]\nsample = 9\n[search]\nseed = 4\n"))
+    assert study.search == ht.Search(4)
+    assert isinstance(study.candidates, ht.Candidates)
+
+
 def test_own_clients_come_from_a_factory_beside_the_study(tmp_path: Path) -> None:
     (tmp_path / "my_hospitals.py").write_text(
         textwrap.dedent("""
@@ -108,6 +121,14 @@ def test_own_clients_come_from_a_factory_beside_the_study(tmp_path: Path) -> Non
         ("clients = 4", "", "[data] needs the key 'clients'"),
         ('split = "iid"', 'split = "dirichlet:x"', "[data] split 'dirichlet:NUMBER' needs a number"),
         ('split = "iid"', 'split = "sorted"', "[data] split must be"),
+        (
+            'name = "vote"\nk = 2',
+            'name = "surface"\nkinds = 1',
+            "keys are ['kind', 'send', 'alpha', 'model', 'losses',",
+        ),
+        ('name = "vote"\nk = 2', 'name = "surface"\nkind = "sgm"', "[method] surface 'sgm' needs every client's pairs"),
+        ("[privacy]", "[search]\ntrials = 3\n[privacy]", "[method] method 'vote' needs every candidate scored"),
+        ("[privacy]", "[search]\ntrials = 0\n[privacy]", "[search] `1 <= trials"),
         ('split = "iid"', "test = 2", "[data] `0 <= test < 1`"),
         ("[candidates]\ngrid = { C = 2 }", "", "[method] candidates must be a finite public list"),
         ("[objective]", "[clients]\nfactory = 'x:y'\n[objective]", "either [data]"),

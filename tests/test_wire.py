@@ -61,3 +61,10 @@ def test_a_refusals_reason_is_short_and_printable() -> None:
     assert len(str(caught.value)) < 400
     with pytest.raises(WireError, match="no reply"):
         unpack_reply(None)
+
+
+def test_the_order_of_a_header_survives() -> None:
+    header = {"z": 1, "a": {"y": 2, "b": 3}}
+    again, _ = unpack(pack(header))
+    assert list(again) == ["z", "a"]
+    assert list(again["a"]) == ["y", "b"]

@@ -64,7 +64,7 @@ class Space:
         self.knobs: dict[str, BaseDistribution] = dict(knobs)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Space) and self.knobs == other.knobs
+        return isinstance(other, Space) and list(self.knobs.items()) == list(other.knobs.items())
 
     def __hash__(self) -> int:
         return hash(self.to_json())

@@ -153,7 +153,8 @@ def conduct(
 
 def method_to_json(method: Method) -> dict[str, Any]:
     """Name and settings of a method."""
-    return {"name": method.name, **asdict(method)}  # type: ignore[call-overload]
+    plain = asdict(method)  # type: ignore[call-overload]
+    return {"name": method.name, **{name: list(v) if isinstance(v, tuple) else v for name, v in plain.items()}}
 
 
 def settled(

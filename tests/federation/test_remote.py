@@ -41,6 +41,33 @@ def test_a_simulation_equals_the_one_in_process(
     assert not list(tmp_path.rglob("ledger*.db"))
 
 
+@pytest.mark.parametrize(
+    ("seal", "privacy"),
+    [(ht.Masked(dropouts=0.4), ht.Privacy(5.0)), (ht.Masked(dropouts=0.4), None), (ht.Clear(), None)],
+    ids=["noisy", "masked", "pairs"],
+)
+def test_clients_search_on_their_own_machines_as_in_one_process(
+    tmp_path: Path, seal: ht.Masked, privacy: ht.Privacy | None
+) -> None:
+    wire = Wire(tmp_path, seed=7)
+    settings: dict[str, Any] = {
+        "method": ht.Surface(),
+        "privacy": privacy,
+        "seal": seal,
+        "search": ht.Search.adaptive(6, seed=2),
+    }
+    remote = wire.tune(**settings)
+    clients = [ht.Client(data_of(at), distance, name=wire.names[at]) for at in range(5)]
+    local = ht.tune(clients, CANDIDATES, simulation=ht.Simulation(seed=7), quiet=True, **settings)
+    assert remote.config == local.config
+    if seal.name == "clear":
+        there, here = (list((result.opened[0].own or {}).values()) for result in (remote, local))
+        assert there == here
+    else:
+        assert remote.opened == local.opened
+    assert remote.search == {"seed": 2, "trials": 6, "sampler": "tpe"}
+
+
 @PINNED
 def test_few_trips(tmp_path: Path, pinned: bool) -> None:
     """Four for the first sum, with keys and scoring, and two for each later one; one more if lists are signed."""
