@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -48,6 +48,7 @@ class Experiment:
         trials: further numbers of trials.
         sends: numbers of pairs that parties send.
         epsilons: of the private surface; `inf` for the exact sum.
+        spreads: to which the private surface's contributions are clipped.
         draws: of the noise.
         folder: where searches are kept.
         jobs: processes; None for one per core.
@@ -57,6 +58,7 @@ class Experiment:
     trials: Sequence[int]
     sends: Sequence[int]
     epsilons: Sequence[float]
+    spreads: Sequence[float]
     draws: int
     folder: Path
     jobs: int | None = None
@@ -80,7 +82,8 @@ class Arm:
         """For tables."""
         if self.epsilon is None:
             return self.method.kind
-        return "private aplm" if self.method.decode == "smooth" else "private aplm, argmax"
+        spread = f", spread {self.method.spread:g}" if self.method.spread != Surface().spread else ""
+        return "private aplm" + spread + (", argmax" if self.method.decode == "argmax" else "")
 
 
 def arms(cell: Cell, experiment: Experiment) -> list[Arm]:
@@ -92,8 +95,12 @@ def arms(cell: Cell, experiment: Experiment) -> list[Arm]:
         sends = [send for send in experiment.sends if send < cell.trials]
         found += [Arm(Surface(kind, send=send), cell.trials) for send in sends for kind in KINDS]
     for epsilon in experiment.epsilons:
-        for decode in ("smooth", "argmax") if math.isfinite(epsilon) else ("smooth",):
-            found.append(Arm(Surface("aplm", decode=decode), cell.trials, epsilon))
+        if math.isinf(epsilon):
+            found.append(Arm(Surface("aplm"), cell.trials, epsilon))
+            continue
+        for spread in experiment.spreads:
+            smooth = Surface("aplm", spread=spread)
+            found += [Arm(method, cell.trials, epsilon) for method in (smooth, replace(smooth, decode="argmax"))]
     return found
 
 

@@ -137,6 +137,7 @@ def bench_flora(
     trials: Annotated[str | None, typer.Option(help="Of every search. Default: 5,10,20,40; --paper: to 100.")] = None,
     send: Annotated[str | None, typer.Option(help="Pairs sent. Default: 5,10,20; with --paper: to 80.")] = None,
     epsilon: Annotated[str, typer.Option(help="Of the private surface; inf: the exact sum.")] = "1,3,inf",
+    spread: Annotated[str, typer.Option(help="To which the private surface's contributions are clipped.")] = "0.05",
     draws: Annotated[int, typer.Option(help="Draws of the noise.")] = 10,
     seeds: Annotated[int, typer.Option(help="Seeds of split, folds and searches, for up to 3 parties.")] = 3,
     paper: Annotated[bool, typer.Option("--paper", help="As in the paper: some 20 hours for each data set.")] = False,
@@ -167,8 +168,16 @@ def bench_flora(
         fewest=100 if paper else 40,
     )
     sends = _counts("send", send or ("5,10,20,40,60,80" if paper else "5,10,20"))
-    epsilons = _numbers("epsilon", epsilon)
-    experiment = flora.Experiment(found, counts, sends, epsilons, integer("draws", draws, 1), out, jobs)
+    experiment = flora.Experiment(
+        found,
+        counts,
+        sends,
+        _numbers("epsilon", epsilon),
+        _numbers("spread", spread),
+        integer("draws", draws, 1),
+        out,
+        jobs,
+    )
     shown = show.rows(flora.rows(experiment, Progress(quiet=json)), as_json=json)
     for path in (flora_tables.write(shown, out), flora_figures.draw(shown, plots or out)):
         if not json:
