@@ -56,6 +56,30 @@ def read(text: str) -> Reader:
     return reader
 
 
+@pytest.mark.parametrize(
+    ("centres", "advice"), [((0.3, 0.3), "any surface will do"), ((0.0, 0.9), "Surface(&#x27;mplm&#x27;)")]
+)
+def test_pairs_that_were_opened_are_shown_by_knob(tmp_path: Path, centres: tuple[float, float], advice: str) -> None:
+    space = ht.Space(x=ht.Float(0.2, 1.0), kind=ht.Choice(["<a>", "b"]))
+
+    class Bowl:
+        def losses(self, configs: Any, data: Any, seed: int) -> np.ndarray:
+            return np.array([min(1.0, abs(c["x"] - data.y[0]) + data.y[0] / 2) for c in configs])
+
+    parties = [
+        ht.Client((np.zeros((2, 1)), np.full(2, centre)), Bowl(), name=f"p{at}") for at, centre in enumerate(centres)
+    ]
+    search = ht.Search.adaptive(5)
+    folder = tmp_path / "run"
+    ht.tune(parties, space, method=ht.Surface(), seal=ht.Clear(), search=search, folder=folder, quiet=True, jobs=1)
+    text = ht.report(folder).read_text()
+    reader = read(text)
+    assert {attrs["id"] for tag, attrs in reader.tags if tag == "section"} == SECTIONS - {"candidates"}
+    assert sum(tag == "circle" for tag, _ in reader.tags) == 2 * 2 * 5
+    assert advice in text
+    assert "&lt;a&gt;" in text
+
+
 def clients(count: int, objective: ht.Objective) -> list[ht.Client]:
     return [ht.Client((np.zeros((2, 1)), np.full(2, 0.3)), objective) for _ in range(count)]
 

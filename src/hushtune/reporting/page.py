@@ -48,6 +48,8 @@ def page(result: Result, checks: Sequence[Check]) -> str:
 
 
 def _section(name: str, title: str, *content: str) -> str:
+    if not content:
+        return ""
     return f'<section id="{name}">\n<h2>{title}</h2>\n' + "\n".join(content) + "\n</section>"
 
 

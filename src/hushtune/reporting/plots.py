@@ -11,10 +11,11 @@ import numpy as np
 from hushtune.methods import method_from_json
 from hushtune.methods.decode import smooth
 from hushtune.result import Result
-from hushtune.space import Candidates, Choice, FloatArray, Space
+from hushtune.space import Candidates, Choice, FloatArray, Numeric, Space
 from hushtune.svg import COLOURS, Axis, Box, polyline, text
 
 _MOST_SHOWN = 120  # candidates in the plot of counts; the table has them all
+_MOST_DOTS = 3_000  # in a panel of pairs; with more, every second or third of each client's
 _WIDTH = 900.0
 
 
@@ -70,11 +71,11 @@ def pairs_plot(result: Result) -> str:
     ends = _ticks(float(losses.min()), max(float(losses.max()), float(losses.min()) + 1e-6))
     up, across = Axis("loss", ends), Axis("", (0.0, 1.0))
     chosen = space.encode([result.config])
-    each = min(3, len(space.knobs))
+    each, every = min(3, len(space.knobs)), -(-len(losses) // _MOST_DOTS)
     parts = []
     for number, name in enumerate(space.knobs):
         width, height = (_WIDTH - 60) / each, 200.0
-        box = Box(60 + (number % each) * width, 30 + (number // each) * (height + 60), width - 40, height)
+        box = Box(60 + (number % each) * width, 30 + (number // each) * (height + 70), width - 40, height)
         for tick in up.ticks:
             y = box.place(across, up, (0, tick))[1]
             parts.append(f'<line class="grid" x1="{box.left}" y1="{y:.1f}" x2="{box.left + box.width}" y2="{y:.1f}"/>')
@@ -83,13 +84,24 @@ def pairs_plot(result: Result) -> str:
         x = box.place(across, up, (_along(space, name, chosen)[0], 0))[0]
         parts.append(f'<line class="chosen-at" x1="{x:.1f}" y1="{box.top}" x2="{x:.1f}" y2="{box.top + height}"/>')
         for at, (client, own) in enumerate(pairs.items()):
-            for value, loss in zip(_along(space, name, own.points), own.losses, strict=True):
-                px, py = box.place(across, up, (float(value), float(loss)))
-                dot = f'<circle class="pair s{at % len(COLOURS)}" cx="{px:.1f}" cy="{py:.1f}" r="2">'
-                parts.append(f"{dot}<title>{escape(client)}</title></circle>")
-        parts.append(text(box.left + box.width / 2, box.top + height + 20, name, "middle"))
+            places = zip(_along(space, name, own.points)[::every], own.losses[::every], strict=True)
+            dots = (box.place(across, up, (float(value), float(loss))) for value, loss in places)
+            circles = "".join(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="2"/>' for px, py in dots)
+            parts.append(f'<g class="pair s{at % len(COLOURS)}"><title>{escape(client)}</title>{circles}</g>')
+        parts.append(text(box.left + box.width / 2, box.top + height + 36, name, "middle"))
+        for word, place in _ends(space, name):
+            parts.append(text(box.left + place * box.width, box.top + height + 18, word, "middle"))
     rows = -(-len(space.knobs) // each)
-    return _svg("plot-pairs", 30 + rows * 260.0, parts)
+    return _svg("plot-pairs", 30 + rows * 270.0, parts)
+
+
+def _ends(space: Space, name: str) -> list[tuple[str, float]]:
+    """What stands below a knob's axis: its ends, or all its choices."""
+    knob = space.knobs[name]
+    if isinstance(knob, Choice):
+        return [(_short(choice), at / max(1, len(knob.choices) - 1)) for at, choice in enumerate(knob.choices)]
+    assert isinstance(knob, Numeric)
+    return [(_short(knob.low), 0.0), (_short(knob.high), 1.0)]
 
 
 def _along(space: Space, name: str, points: FloatArray) -> FloatArray:
