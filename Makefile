@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-torch test-flower test-browser screenshots docs lint format clean
+.PHONY: help demo test test-all test-long test-torch test-flower test-browser screenshots docs lint format clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -27,6 +27,9 @@ demo: $(VENV)/core ## 100 clients agree on a config by a private vote (under 2 m
 
 test: $(VENV)/dev ## tests of the core install
 	$(BIN)/pytest -n $(JOBS)
+
+test-long: $(VENV)/dev ## ten thousand random sums and a hundred thousand mutated messages
+	$(BIN)/pytest -n $(JOBS) -m long
 
 $(VENV)/browser: $(VENV)/dev
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[browser]'
@@ -69,7 +72,7 @@ format: $(VENV)/dev ## rewrite files in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test-all: test lint docs test-torch test-flower test-browser ## everything
+test-all: test test-long lint docs test-torch test-flower test-browser ## everything
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) runs site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -176,3 +176,31 @@ def test_a_damaged_file_is_named(places: Path, name: str, file: str, content: by
     (places / "data" / file).write_bytes(content)
     with pytest.raises(ht.SettingError, match=f"{file} must be a complete {file}, but got"):
         load(name)
+
+
+def test_tables_come_whole_and_shuffled(places: Path) -> None:
+    x, y = np.arange(60.0).reshape(20, 3), np.repeat([0, 1], 10).astype(np.uint8)
+    np.savez(places / "data" / "pollen.npz", X=x, y=y)
+    data = load("pollen", test=0)
+    assert (len(data.train), len(data.test)) == (20, 0)
+    assert data.train.y.tolist() != y.tolist()
+    np.testing.assert_array_equal(np.sort(data.train.X[:, 0]), x[:, 0])
+    np.testing.assert_array_equal(data.train.y, data.train.X[:, 0] >= 30)
+    assert len(load("pollen").test) == 4
+
+
+def test_oil_spill_without_its_patch_number_and_its_constant(places: Path) -> None:
+    x = np.arange(10 * 49.0).reshape(10, 49)
+    np.savez(places / "data" / "oil_spill.npz", X=x, y=np.zeros(10, dtype=np.uint8))
+    kept = sorted(load("oil_spill", test=0).train.X[0] % 49)
+    assert kept == [column for column in range(49) if column not in (0, 22)]
+
+
+def test_tables_are_fetched_with_their_classes(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fetch(**options: Any) -> Any:
+        assert options["data_id"] == 40
+        return SimpleNamespace(data=np.ones((4, 2)), target=np.array(["Rock", "Mine", "Mine", "Rock"]))
+
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch)
+    assert sorted(load("sonar", test=0).train.y) == [0, 0, 1, 1]
+    assert (places / "cache" / "hushtune" / "sonar.npz").exists()

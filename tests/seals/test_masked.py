@@ -110,11 +110,21 @@ def test_after_a_round_that_failed_the_next_one_starts_anew(trip: str) -> None:
     assert not missing
 
 
+def test_a_thousand_random_cases_are_exact_or_abort() -> None:
+    _random_cases(4, 500)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(4))
 def test_ten_thousand_random_cases_are_exact_or_abort(part: int) -> None:
-    """Random sizes, lengths and dropout patterns over two sums: 4 x 1,250 federations, 10,000 sums asked for."""
+    """4 x 1,250 federations, 10,000 sums asked for."""
+    _random_cases(part, 1_250)
+
+
+def _random_cases(part: int, cases: int) -> None:
+    """Random sizes, lengths and dropout patterns over two sums."""
     rng, exact, aborted = np.random.default_rng(part), 0, 0
-    for case in range(1_250):
+    for case in range(cases):
         clients = int(rng.integers(2, 7))
         dropped = int(rng.integers(0, max(1, (clients - 1) // 2)))
         pinned = case % 5 == 0
@@ -130,9 +140,9 @@ def test_ten_thousand_random_cases_are_exact_or_abort(part: int) -> None:
                 exact += 1
             except ht.AbortedError:
                 aborted += 1
-    assert exact + aborted == 2_500
-    assert exact > 1_000
-    assert aborted > 100
+    assert exact + aborted == 2 * cases
+    assert exact > 0.8 * cases
+    assert aborted > 0.08 * cases
 
 
 @pytest.mark.statistical

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from tests.seals.harness import RUN, TRIPS, Federation
 
 import hushtune as ht
@@ -18,7 +19,8 @@ from hushtune.seals.masked_setting import (
 from hushtune.wire import unpack
 
 
-def test_a_hundred_thousand_mutated_messages_crash_nothing() -> None:
+@pytest.mark.parametrize("count", [10_000, pytest.param(100_000, marks=pytest.mark.long)])
+def test_mutated_messages_crash_nothing(count: int) -> None:
     """Every message of a sum, mutated: the client answers or refuses with a named error, and never hangs."""
     federation = Federation(4, pinned=True, length=2)
     recorded: list[tuple[bytes, bytes]] = []
@@ -34,14 +36,14 @@ def test_a_hundred_thousand_mutated_messages_crash_nothing() -> None:
     rng, outcomes = np.random.default_rng(7), {"answered": 0, "refused": 0}
     for state, message in recorded:
         fresh = federation.make(1)
-        for _ in range(100_000 // len(recorded)):
+        for _ in range(count // len(recorded)):
             try:
                 fresh.load(state).step(mutated(message, rng), lambda _: (np.zeros(2, dtype=np.int64), 32))
                 outcomes["answered"] += 1
             except HushtuneError:
                 outcomes["refused"] += 1
-    assert sum(outcomes.values()) == 100_000
-    assert outcomes["refused"] > 50_000  # the rest changed what is neither signed nor checked here: the request
+    assert sum(outcomes.values()) == count
+    assert outcomes["refused"] > count / 2  # the rest changed what is neither signed nor checked here: the request
 
 
 def mutated(message: bytes, rng: np.random.Generator) -> bytes:
