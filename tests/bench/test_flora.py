@@ -24,6 +24,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flora, "_POINTS", 64)
         patch.setattr(flora, "_SUMMED", 32)
+        patch.setattr("hushtune.methods.surfaces._TREES", 5)
         first = list(flora.rows(experiment, Progress(quiet=True)))
         assert list(flora.rows(experiment, Progress(quiet=True))) == first  # from the same searches
     return first
