@@ -39,8 +39,23 @@ def fill(
     space: ht.Space = SPACE,
 ) -> list[int]:
     done: list[int] = []
-    search.fill(found, space, jobs, done.append, private, apart)
+
+    def advance(count: int, who: int | None = None, /) -> None:
+        done.append(count)
+        assert not private or who is None  # in a private run nobody sees how far each client is
+
+    search.fill(found, space, jobs, advance, private, apart)
     return done
+
+
+def test_how_far_each_client_is_may_be_seen_without_epsilon(tmp_path: Path) -> None:
+    own: dict[int | None, int] = {}
+
+    def advance(count: int, who: int | None = None, /) -> None:
+        own[who] = own.get(who, 0) + count
+
+    ht.Search.adaptive(10).fill(parties(tmp_path, Bowl(), Bowl()), SPACE, 1, advance, private=False)
+    assert own == {0: 10, 1: 10, None: 0}
 
 
 def key(search: ht.Search) -> str:

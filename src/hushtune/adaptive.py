@@ -15,7 +15,8 @@ from hushtune.client import Party, Trial
 from hushtune.errors import MissingExtraError, SettingError, described
 from hushtune.fingerprint import fingerprint
 from hushtune.objectives.base import Objective, checked_losses
-from hushtune.search import Advance, Search, attempt, default_jobs
+from hushtune.progress import Advance
+from hushtune.search import Search, attempt, default_jobs
 from hushtune.space import Candidates, Domain, Space, space_of
 
 SAMPLERS = ("tpe", "random", "gp")
@@ -71,12 +72,16 @@ class Adaptive(Search):
         """Has every client search until it has its trials; the rules about failures are those of `Search.fill`."""
         space = space_of(domain)
         key, first, later = self.key(space), dict[int, Task](), 0
+
+        def shown(at: int) -> int | None:
+            return None if private else at
+
         for at, party in enumerate(parties):
             task = self._next(party, space, key, private, begins=True)
             if party.failure is not None or party.silent:
                 later += self.trials  # counted last: nobody sees who failed, or when
             else:
-                advance(self.trials - (self._missing(party, space, key) if task is not None else 0))
+                advance(self.trials - (self._missing(party, space, key) if task is not None else 0), shown(at))
             if task is not None:
                 first[at] = task
 
@@ -88,7 +93,7 @@ class Adaptive(Search):
                 party.fail(self.seed, outcome)
                 return None
             party.keep_search(key, outcome)
-            advance(len(outcome))
+            advance(len(outcome), shown(at))
             return self._next(party, space, key, private, begins=False)
 
         in_turns(first, after, jobs, apart)

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
-Advance = Callable[[int], None]
+_MOST_BARS = 16
+
+
+class Advance(Protocol):
+    """Called with how many more are done, and whose they are, if that may be shown."""
+
+    def __call__(self, done: int, who: int | None = None, /) -> None:
+        """So many more."""
+        ...
+
+
+def unseen(done: int, who: int | None = None, /) -> None:
+    """An advance that nobody looks at."""
 
 
 class Progress:
@@ -21,10 +33,10 @@ class Progress:
             _error_console().print(text, highlight=False, markup=False)
 
     @contextmanager
-    def phase(self, name: str, total: int) -> Iterator[Advance]:
-        """One bar; the value given is called with how many more are done."""
+    def phase(self, name: str, total: int, each: Sequence[str] = ()) -> Iterator[Advance]:
+        """One bar, and one for `each` of a few who share the work alike; the value given is called as they advance."""
         if self.quiet or total == 0:
-            yield lambda done: None
+            yield unseen
             return
         from rich.progress import (
             BarColumn,
@@ -39,7 +51,15 @@ class Progress:
         columns += [TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()]
         with Bars(*columns, console=_error_console()) as bars:
             task = bars.add_task(name, total=total)
-            yield lambda done: bars.advance(task, done)
+            few = each if 1 < len(each) <= _MOST_BARS else ()
+            own = [bars.add_task(f"  {one}", total=total // len(few)) for one in few]
+
+            def advance(done: int, who: int | None = None, /) -> None:
+                bars.advance(task, done)
+                if own and who is not None:
+                    bars.advance(own[who], done)
+
+            yield advance
 
 
 def _error_console() -> Any:

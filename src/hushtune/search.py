@@ -13,9 +13,9 @@ from hushtune.checks import integer
 from hushtune.client import Party
 from hushtune.errors import SettingError, described
 from hushtune.objectives.base import Objective, checked_losses
+from hushtune.progress import Advance
 from hushtune.space import Candidates, Config, Domain, FloatArray
 
-Advance = Callable[[int], None]
 LARGEST_SEED = 2**31 - 1
 _TASKS_PER_JOB = 4
 _Outcome = TypeVar("_Outcome")

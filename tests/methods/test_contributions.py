@@ -21,6 +21,7 @@ from hushtune.methods.surfaces import forest
 from hushtune.pairs import Pairs
 from hushtune.privacy.events import SkellamVector
 from hushtune.privacy.noise import Noise
+from hushtune.progress import unseen
 from hushtune.query import query_from_json, query_to_json
 from hushtune.randomness import SystemRandomness
 from hushtune.trials import TrialStore
@@ -56,7 +57,7 @@ def party(folder: Path, objective: Any) -> Party:
 
 def searched(folder: Path) -> Party:
     found = party(folder, Bowl())
-    SEARCH.fill([found], SPACE, 1, lambda done: None, private=False)
+    SEARCH.fill([found], SPACE, 1, unseen, private=False)
     return found
 
 

@@ -17,6 +17,7 @@ from hushtune.federation.envelope import Answer, Letter, proof_text
 from hushtune.objectives.base import check_data, check_space
 from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.release import Request, refused, respond
+from hushtune.progress import unseen
 from hushtune.randomness import SimulatedRandomness, SystemRandomness
 from hushtune.roster import Id, Roster
 from hushtune.seals.graph import Shape
@@ -110,7 +111,7 @@ class Endpoint:
         if not private and party.loaded():
             check_data(objective, party.data)  # with an epsilon, data of the wrong kind is a failure that nobody sees
         units = party.parts(request.parts)
-        search.fill(units, domain, self._jobs, lambda done: None, private, apart=True)
+        search.fill(units, domain, self._jobs, unseen, private, apart=True)
 
 
 def _named(nodes: Any) -> Roster:

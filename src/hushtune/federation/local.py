@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hushtune.adaptive import Adaptive
 from hushtune.checks import integer, kind
 from hushtune.client import Client, Party
 from hushtune.errors import AbortedError, LedgerError, SettingError
@@ -148,7 +149,9 @@ class LocalFederation:
     ) -> None:
         """Fills all trials, in parallel over clients, their parts and configs."""
         parties = [part for party in self.parties.values() for part in party.parts(parts)]
-        with progress.phase(name, search.work(len(parties), candidates)) as advance:
+        own = isinstance(search, Adaptive) and not private  # how far each is depends on its data
+        each = [f"{party.id} {party.part}".strip() for party in parties] if own else []
+        with progress.phase(name, search.work(len(parties), candidates), each) as advance:
             search.fill(parties, candidates, self.jobs, advance, private)
 
     def exchange(self, name: str, out: Mapping[Id, bytes], progress: Progress) -> Mapping[Id, bytes | Dropped]:
