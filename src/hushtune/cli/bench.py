@@ -139,7 +139,9 @@ def bench_flora(
     epsilon: Annotated[str, typer.Option(help="Of the private surface; inf: the exact sum.")] = "1,3,inf",
     spread: Annotated[str, typer.Option(help="To which the private surface's contributions are clipped.")] = "0.05",
     draws: Annotated[int, typer.Option(help="Draws of the noise.")] = 10,
-    seeds: Annotated[int, typer.Option(help="Seeds of split, folds and searches, for up to 3 parties.")] = 3,
+    seeds: Annotated[
+        int, typer.Option(help="Seeds of split, folds and searches, for the smallest number of parties.")
+    ] = 2,
     paper: Annotated[bool, typer.Option("--paper", help="As in the paper: some 20 hours for each data set.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="digits, 300 rows, 8 trials: a look, no result.")] = False,
     out: Annotated[Path, typer.Option(help="Where searches are kept; the same folder resumes.")] = Path("runs/flora"),
