@@ -92,6 +92,9 @@ def test_impossible_bounds() -> None:
 def test_a_box_takes_what_is_inside_and_offers_no_noise() -> None:
     bound = Box(10, 3)
     assert bound.check(np.array([0, 10, 5])).tolist() == [0, 10, 5]
+    assert Box(10, 3, caps=(2,)).check(np.array([2, 10, 5])).tolist() == [2, 10, 5]
+    with pytest.raises(BoundError):
+        Box(10, 3, caps=(2,)).check(np.array([3, 10, 5]))
     for outside in ([-1, 0, 0], [0, 0, 11], [0, 0], [0.0, 1.0, 2.0]):
         with pytest.raises(BoundError):
             bound.check(np.array(outside))

@@ -137,6 +137,11 @@ def test_bad_input_is_refused_with_the_constraint(make: Any, message: str) -> No
     assert "\n" not in str(caught.value)
 
 
+def test_choices_are_finite() -> None:
+    with pytest.raises(ht.SettingError, match="without nan and inf"):
+        ht.Space(x=ht.Choice([float("nan"), 1.0]))
+
+
 def test_the_order_of_knobs_matters_and_survives() -> None:
     space = ht.Space(z=ht.Float(0.0, 1.0), a=ht.Int(1, 3))
     assert space != ht.Space(a=ht.Int(1, 3), z=ht.Float(0.0, 1.0))

@@ -31,7 +31,7 @@ def folder(make_clients: Callable[..., list[ht.Client]], candidates: ht.Candidat
 
 def test_an_honest_result_holds(folder: Path) -> None:
     checks = ht.verify(folder)
-    assert len(checks) == 14
+    assert len(checks) == 16
     assert all(check.holds for check in checks)
 
 
@@ -109,3 +109,56 @@ def test_damaged_results_give_no_traceback(folder: Path, change: Change) -> None
         assert not all(check.holds for check in ht.verify(folder))
     except ht.SettingError as error:
         assert "\n" not in str(error)
+
+
+PAIRS: dict[str, Change] = {
+    "voters": _set("method", "voters", to=3),
+    "more pairs": _set("method", "send", to=9),
+    "impossible pairs": _set("opened", 0, "own", "client-0", "found", to=[10**6]),
+    "impossible points": _set("opened", 0, "own", "client-0", "points", 0, to=2**60),
+    "other losses": _set("opened", 0, "own", "client-0", "losses", to=[2**39] * 6),
+    "a sum beside": _set("opened", 0, "blocks", to={"votes": [1]}),
+    "a client less": lambda raw: raw["opened"][0]["own"].pop("client-1"),
+    "a client renamed": lambda raw: raw["opened"][0]["own"].update(
+        {"client-9": raw["opened"][0]["own"].pop("client-1")}
+    ),
+    "a dropout": _set("clients", "dropped", to=[{"client": "client-7", "reason": "no reply"}]),
+    "other notes": _set("notes", "gamma_p", to=1.0),
+    "another form": _set("method", "form", to="sum"),
+    "another seal": _set("seal", "name", to="masked"),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_tampering_with_pairs_is_found(
+    make_clients: Callable[..., list[ht.Client]], candidates: ht.Candidates, tmp_path: Path, name: str
+) -> None:
+    settings: dict[str, Any] = {"seal": ht.Clear(), "search": ht.Search.adaptive(6), "quiet": True, "jobs": 1}
+    ht.tune(make_clients(3), candidates.space, method=ht.Surface(), folder=tmp_path, **settings)
+    assert all(check.holds for check in ht.verify(tmp_path))
+    raw = json.loads((tmp_path / "result.json").read_text())
+    PAIRS[name](raw)
+    raw["statement"] = None
+    (tmp_path / "result.json").write_text(json.dumps(raw))
+    checks = ht.verify(tmp_path)
+    assert not all(check.holds for check in checks), name
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("maximum", _set("method", "kind", to="mplm")),
+        ("search", _set("search", to={"seed": 0, "trials": 3, "sampler": "tpe"})),
+        ("pairs", _set("method", "send", to=9_999)),
+    ],
+)
+def test_tampering_with_a_noisy_surface_is_found(
+    make_clients: Callable[..., list[ht.Client]], candidates: ht.Candidates, tmp_path: Path, name: str, change: Change
+) -> None:
+    settings: dict[str, Any] = {"privacy": ht.Privacy(3.0), "search": ht.Search.adaptive(6), "quiet": True, "jobs": 1}
+    ht.tune(make_clients(3), candidates, method=ht.Surface(), folder=tmp_path, **settings)
+    raw = json.loads((tmp_path / "result.json").read_text())
+    change(raw)
+    raw["statement"] = None
+    (tmp_path / "result.json").write_text(json.dumps(raw))
+    assert not all(check.holds for check in ht.verify(tmp_path))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,7 +18,7 @@ from hushtune.fingerprint import fingerprint
 from hushtune.objectives.base import Objective, checked_losses
 from hushtune.progress import Advance
 from hushtune.search import Search, attempt, default_jobs
-from hushtune.space import Candidates, Domain, Space, space_of
+from hushtune.space import Domain, Space, space_of
 
 SAMPLERS = ("tpe", "random", "gp")
 _PIECES = 10  # a client's search is written down, and may be interrupted, after each of so many pieces
@@ -42,21 +43,15 @@ class Adaptive(Search):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        integer("trials", self.trials, 1, 10**6)
+        object.__setattr__(self, "trials", integer("trials", self.trials, 1, 10**6))
         if self.sampler not in SAMPLERS:
             raise SettingError(f"sampler must be one of {list(SAMPLERS)}, but got {self.sampler!r}")
-        if self.sampler == "gp":
-            _need_torch()
 
     def key(self, space: Space) -> str:
         """One text per search: the number of trials is not part of it, so that a longer one goes on from a shorter."""
         return fingerprint([space.to_json(), self.sampler, self.seed])
 
-    def found(self, party: Party, space: Space) -> list[Trial]:
-        """What the client's search has found; the trials that it brought, if it did, take the place of a search."""
-        return party.brought(space) or party.searched(self.key(space))[: self.trials]
-
-    def work(self, parties: int, candidates: Candidates) -> int:
+    def work(self, parties: int, domain: Domain) -> int:
         """Each has its trials."""
         return parties * self.trials
 
@@ -70,46 +65,54 @@ class Adaptive(Search):
         apart: bool = False,
     ) -> None:
         """Has every client search until it has its trials; the rules about failures are those of `Search.fill`."""
+        self.check()
         space = space_of(domain)
-        key, first, later = self.key(space), dict[int, Task](), 0
-
-        def shown(at: int) -> int | None:
-            return None if private else at
-
-        for at, party in enumerate(parties):
-            task = self._next(party, space, key, private, begins=True)
-            if party.failure is not None or party.silent:
-                later += self.trials  # counted last: nobody sees who failed, or when
-            else:
-                advance(self.trials - (self._missing(party, space, key) if task is not None else 0), shown(at))
-            if task is not None:
-                first[at] = task
+        key = self.key(space)
+        first = {at: self._next(party, space, key, private, begins=True) for at, party in enumerate(parties)}
+        missing = {
+            at: None if party.failure is not None or party.silent else self._missing(party, space, key)
+            for at, party in enumerate(parties)
+        }
+        bar = _Bar(advance, self.trials, missing, private)
 
         def after(at: int, outcome: list[Trial] | str) -> Task | None:
-            nonlocal later
             party = parties[at]
             if isinstance(outcome, str):
-                later += self._missing(party, space, key)
+                bar.lose(self._missing(party, space, key))
                 party.fail(self.seed, outcome)
                 return None
-            party.keep_search(key, outcome)
-            advance(len(outcome), shown(at))
+            party.keep_search(key, len(party.searched(key)), outcome)
+            bar.count(len(outcome), at)
             return self._next(party, space, key, private, begins=False)
 
-        in_turns(first, after, jobs, apart)
-        advance(later)
+        in_turns({at: task for at, task in first.items() if task is not None}, after, jobs, apart)
+        bar.end()
+
+    def check(self) -> None:
+        """Refuses a sampler whose library is missing."""
+        if self.sampler == "gp":
+            _need_torch()
+
+    def found(self, party: Party, space: Space) -> list[Trial]:
+        """What the client has found: the trials that it brought, and its search from there on."""
+        brought = party.brought(space)
+        if party.client.objective is None:
+            return brought
+        return [*brought, *party.searched(self.key(space))][: max(self.trials, len(brought))]
 
     def _missing(self, party: Party, space: Space, key: str) -> int:
         """How many trials are still to be made."""
-        return 0 if party.brought(space) else max(0, self.trials - len(party.searched(key)))
+        if party.client.objective is None:
+            return 0
+        return max(0, self.trials - len(party.brought(space)) - len(party.searched(key)))
 
     def _next(self, party: Party, space: Space, key: str, private: bool, begins: bool) -> Task | None:
         """The next piece of a client's search; None if there is none, or nothing to search on."""
-        if party.silent or party.objective is None:
-            return None
         if begins:
-            party.failure = None
+            party.failure = None if not party.silent else party.failure
         try:
+            if party.silent or party.objective is None:
+                return None
             missing = self._missing(party, space, key)
             if missing == 0:
                 return None
@@ -117,11 +120,53 @@ class Adaptive(Search):
                 party.failure = "the objective failed in an earlier run; remove trials.db to try again"
                 return None
             count = min(missing, -(-self.trials // _PIECES))
-            return (party.objective, party.data, space, party.searched(key), count, self.sampler, self.seed)
+            return (party.objective, party.data, space, self.found(party, space), count, self.sampler, self.seed)
         except Exception as error:
             party.failure = described(error)
             party.log(f"cannot search: {party.failure}")
             return None
+
+
+class _Bar:
+    """Counts what failed clients will not do along with what the others do: a bar shows neither who failed nor when.
+
+    Args:
+        advance: the bar.
+        trials: of each client.
+        missing: of each client, the trials still to be made; None if it cannot search.
+        private: whether nobody may see whose trials are counted.
+    """
+
+    def __init__(self, advance: Advance, trials: int, missing: Mapping[int, int | None], private: bool) -> None:
+        self._advance, self._private = advance, private
+        known = {at: trials - count for at, count in missing.items() if count is not None}
+        typical = int(np.median(list(known.values()))) if known else 0
+        self._left = sum(trials - count for count in known.values())
+        self._owed = (trials - typical) * (len(missing) - len(known))
+        if not private:
+            for at, count in known.items():
+                advance(count, at)
+        advance(typical * (len(missing) - len(known)) + (sum(known.values()) if private else 0))
+
+    def lose(self, trials: int) -> None:
+        """So many that will not be made after all."""
+        self._left -= trials
+        self._owed += trials
+
+    def count(self, trials: int, at: int) -> None:
+        """So many more of one client, and as large a share of what is owed."""
+        also = self._owed * trials // self._left if self._left > 0 else self._owed
+        self._left -= trials
+        self._owed -= also
+        if self._private:
+            self._advance(trials + also)
+        else:
+            self._advance(trials, at)
+            self._advance(also)
+
+    def end(self) -> None:
+        """What is owed still, if nobody was left to count along with."""
+        self._advance(self._owed)
 
 
 def search_from_json(raw: Mapping[str, Any]) -> Search:
@@ -142,12 +187,32 @@ def search_on(
     """`count` more trials after those that are known. A config that fails has a loss of NaN."""
     import optuna
 
+    with _quiet_optuna():
+        study = optuna.create_study()
+        for config, loss in known:
+            study.add_trial(_told(config, loss, space))
+        return _trials(study, objective, data, space, range(len(known), len(known) + count), sampler, seed)
+
+
+@contextmanager
+def _quiet_optuna() -> Iterator[None]:
+    import optuna
+
+    before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.create_study()
-    for config, loss in known:
-        study.add_trial(_told(config, loss, space))
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)
+
+
+def _trials(
+    study: Any, objective: Objective, data: Any, space: Space, numbers: Iterable[int], sampler: str, seed: int
+) -> list[Trial]:
+    import optuna
+
     found: list[Trial] = []
-    for number in range(len(known), len(known) + count):
+    for number in numbers:
         study.sampler = _sampler(sampler, seed, number)
         trial = study.ask(space.knobs)
         (loss,) = checked_losses(objective, [dict(trial.params)], data, seed)

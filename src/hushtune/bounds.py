@@ -176,10 +176,14 @@ class Ball:
 
 @dataclass(frozen=True)
 class Box:
-    """`length` integers from 0 to `largest`, for what is opened exactly: no noise is offered for such vectors."""
+    """`length` integers from 0 to `largest`, for what is opened exactly: no noise is offered for such vectors.
+
+    The first ones may have smaller limits, `caps`.
+    """
 
     largest: int
     length: int
+    caps: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         integer("largest", self.largest, 1, 2**40)
@@ -193,8 +197,8 @@ class Box:
     def check(self, vector: Any) -> IntArray:
         """Refuses anything outside."""
         found = _integers(vector, self.length)
-        if found.min() < 0 or found.max() > self.largest:
-            raise BoundError(f"integers must be between 0 and {self.largest}")
+        if found.min() < 0 or found.max() > self.largest or (found[: len(self.caps)] > self.caps).any():
+            raise BoundError(f"integers must be between 0 and {self.largest}, the first ones at most {self.caps}")
         return found
 
     def default(self, randomness: Randomness) -> IntArray:

@@ -44,7 +44,8 @@ class Client:
         objective: how it scores configs on that data. May be left out if `trials` covers all candidates.
         name: its public name in the roster. Its ledger goes by this name, so keep it the same from run to run.
             Default: its place in the list.
-        trials: an Optuna study the client has run before; configs found there are not scored again.
+        trials: an Optuna study the client has run before; configs found there are not scored again, and an adaptive
+            search goes on from them. Maximised values count with a minus: a method that clips losses must know.
         policy: what the client accepts, whatever the server asks. Default: everything its ledger allows.
         ledger: its own ledger. Default: one file per name under the home folder.
         identity: its signing key, pinned in the roster.
@@ -218,11 +219,11 @@ class Party:
     def brought(self, space: Space) -> list[Trial]:
         """The trials that the client brought, as far as they are of this space."""
         trials = [(json.loads(config), loss) for config, loss in self._brought.items()]
-        return [(config, loss) for config, loss in trials if set(config) == set(space.knobs)]
+        return [(config, loss) for config, loss in trials if space.has(config)]
 
-    def keep_search(self, key: str, found: Sequence[Trial]) -> None:
-        """Adds to what an adaptive search has found."""
-        self.store.put_search(self.data_key, self.objective_key, key, found)
+    def keep_search(self, key: str, start: int, found: Sequence[Trial]) -> None:
+        """Adds to what an adaptive search has found, from its trial number `start` on."""
+        self.store.put_search(self.data_key, self.objective_key, key, start, found)
 
     def fail(self, seed: int, reason: str) -> None:
         """Notes that the objective failed: the reason goes to the log, its last line is kept for this run."""

@@ -69,7 +69,7 @@ _WRITERS: dict[type, Callable[[Any], Any]] = {
 }
 _READERS: dict[str, Callable[[Any], Any]] = {
     "candidates": lambda v: Candidates.from_json(json.dumps(v)),
-    "domain": lambda v: (Candidates if "configs" in v else Space).from_json(json.dumps(v)),
+    "domain": lambda v: (Candidates if isinstance(v.get("configs"), list) else Space).from_json(json.dumps(v)),
     "search": search_from_json,
 }
 
@@ -89,6 +89,6 @@ def query_from_json(raw: Mapping[str, Any]) -> Query:
         raise WireError(f"query {raw.get('query')!r} version {raw.get('version')!r} is not known here")
     try:
         query: Query = kind(**{name: _READERS.get(name, lambda v: v)(value) for name, value in values.items()})
-    except TypeError:
+    except (TypeError, AttributeError):
         raise WireError(f"query '{kind.name}' got unknown or missing fields: {sorted(values)}") from None
     return query

@@ -247,5 +247,7 @@ class Result:
 
     def pairs(self) -> dict[Id, Pairs]:
         """Every client's own (config, loss) pairs, if they were opened."""
+        if not self.opened or self.opened[-1].own is None:
+            return {}
         low, high = self.method["losses"]
         return {client: read(blocks, (low, high))[0] for client, blocks in self.opened[-1].arrays().items()}

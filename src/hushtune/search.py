@@ -32,7 +32,7 @@ class Search:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        integer("seed", self.seed, 0, LARGEST_SEED)
+        object.__setattr__(self, "seed", integer("seed", self.seed, 0, LARGEST_SEED))
 
     @staticmethod
     def adaptive(trials: int = 100, sampler: Literal["tpe", "random", "gp"] = "tpe", seed: int = 0) -> Search:
@@ -41,13 +41,21 @@ class Search:
 
         return Adaptive(seed, trials, sampler)
 
+    def check(self) -> None:
+        """Refuses what cannot be done on this machine."""
+
     def to_json(self) -> dict[str, Any]:
         """Its settings; `adaptive.search_from_json` reads them."""
         return asdict(self)
 
-    def work(self, parties: int, candidates: Candidates) -> int:
+    def work(self, parties: int, domain: Domain) -> int:
         """How many configs so many clients, or parts of them, will score."""
-        return parties * len(candidates)
+        return parties * len(self._listed(domain))
+
+    def _listed(self, domain: Domain) -> Candidates:
+        if not isinstance(domain, Candidates):
+            raise SettingError("a space cannot be scored config by config: use Search.adaptive()")
+        return domain
 
     def fill(
         self,
@@ -71,9 +79,7 @@ class Search:
             private: whether the run has an epsilon.
             apart: never score in this process, not even if jobs=1: what kills it must not be seen.
         """
-        if not isinstance(domain, Candidates):
-            raise SettingError("a space cannot be scored config by config: use Search.adaptive()")
-        configs, tasks, later = domain.configs, [], 0
+        configs, tasks, later = self._listed(domain).configs, [], 0
         for party in parties:
             todo = self._todo(party, configs, private)
             if party.failure is None and not party.silent:

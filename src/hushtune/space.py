@@ -61,6 +61,8 @@ class Space:
                 )
             if isinstance(knob, Numeric) and not (math.isfinite(knob.low) and math.isfinite(knob.high)):
                 raise SettingError(f"knob '{name}' must have finite ends, but got {knob.low} and {knob.high}")
+            if isinstance(knob, Choice) and not all(_plain(choice) for choice in knob.choices):
+                raise SettingError(f"knob '{name}' must have choices without nan and inf, but got {knob.choices}")
         self.knobs: dict[str, BaseDistribution] = dict(knobs)
 
     def __eq__(self, other: object) -> bool:
@@ -83,6 +85,10 @@ class Space:
             return cls(**{name: json_to_distribution(json.dumps(k)) for name, k in json.loads(text).items()})
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise SettingError(f"a space must be JSON written by Space.to_json, but got: {error}") from None
+
+    def has(self, config: Mapping[str, Value]) -> bool:
+        """Whether a config has all knobs, and values inside their ranges."""
+        return set(config) == set(self.knobs) and all(knob_has(knob, config[n]) for n, knob in self.knobs.items())
 
     # ---- the unit cube -------------------------------------------------------------------------------
 
@@ -261,12 +267,17 @@ def _check_value(index: int, name: str, knob: BaseDistribution, value: Any) -> N
         )
 
 
+def _plain(value: Any) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)
+
+
 def knob_has(knob: BaseDistribution, value: Any) -> bool:
     """Whether the value lies inside the knob's range or choices."""
     if isinstance(knob, Choice):
         return any(choice == value and type(choice) is type(value) for choice in knob.choices)
     assert isinstance(knob, Numeric)
-    return bool(knob.low <= value <= knob.high)
+    fits = isinstance(value, int | float if isinstance(knob, Float) else int) and not isinstance(value, bool)
+    return bool(fits and knob.low <= value <= knob.high)
 
 
 def _ends(knob: Numeric) -> tuple[float, float]:

@@ -158,7 +158,7 @@ def _candidates(raw: dict[str, Any], space: Space) -> Candidates:
 def _method(raw: dict[str, Any]) -> Method:
     fields = dict(raw["method"])
     name = fields.pop("name", None)
-    if name not in METHODS:
+    if not isinstance(name, str) or name not in METHODS:
         raise SettingError(f"name must be one of {sorted(METHODS)}, but got {name!r}")
     try:
         method: Method = METHODS[name](**fields)

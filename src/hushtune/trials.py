@@ -86,19 +86,17 @@ class TrialStore:
             )
             return [(json.loads(config), np.nan if loss is None else float(loss)) for config, loss in rows]
 
-    def put_search(self, data: str, objective: str, search: str, found: Sequence[tuple[Config, float]]) -> None:
-        """Adds to what an adaptive search has found."""
+    def put_search(
+        self, data: str, objective: str, search: str, start: int, found: Sequence[tuple[Config, float]]
+    ) -> None:
+        """Adds to what an adaptive search has found, from its trial number `start` on; a trial that is there stays."""
         with self._open() as db:
             db.execute("BEGIN IMMEDIATE")
-            place = (data, objective, search)
-            (known,) = db.execute(
-                "SELECT count(*) FROM searches WHERE data=? AND objective=? AND search=?", place
-            ).fetchone()
             rows = [
-                (*place, known + at, config_key(config), None if np.isnan(loss) else float(loss))
+                (data, objective, search, start + at, config_key(config), None if np.isnan(loss) else float(loss))
                 for at, (config, loss) in enumerate(found)
             ]
-            db.executemany("INSERT INTO searches VALUES (?,?,?,?,?,?)", rows)
+            db.executemany("INSERT OR IGNORE INTO searches VALUES (?,?,?,?,?,?)", rows)
             db.execute("COMMIT")
 
     def put_failure(self, data: str, objective: str, seed: int) -> None:

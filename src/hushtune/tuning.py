@@ -172,6 +172,7 @@ def settled(
         raise SettingError(
             f"voters={method.voters} needs privacy with unit='record': for unit='client' each client has one voter"
         )
+    search.check()
     facts = Facts(method.listed(domain, privacy, seal), clients, privacy, seal, search)
     final = method.settled(facts)
     return final, facts, final.bounds(facts.candidates)

@@ -6,12 +6,17 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hushtune.adaptive import search_from_json
+import numpy as np
+
+from hushtune.adaptive import Adaptive, search_from_json
 from hushtune.disclosures import CHOICE, Disclosure, of_gathered, of_sum
-from hushtune.errors import HushtuneError
+from hushtune.errors import BoundError, HushtuneError
+from hushtune.method import Facts
 from hushtune.methods import method_from_json
 from hushtune.privacy.accounting import rule_from_json
 from hushtune.privacy.noise import Noise
+from hushtune.privacy.skellam import IntArray
+from hushtune.query import Query
 from hushtune.result import Result
 from hushtune.run import Replay, place_of, plan_of
 from hushtune.seals import seal_from_json
@@ -31,16 +36,27 @@ def verify(folder: str | os.PathLike[str]) -> list[Check]:
     """Recomputes what result.json in the folder claims.
 
     This shows that a result is consistent with itself: epsilon, noise, choice, disclosures and statement follow from
-    its events and openings. Whether those are what happened, no file can show.
+    its events and openings. Whether those are what happened, no file can show; nor, for sums of bounded norm, into how
+    many voters clients split their rows.
     """
     result = Result.load(folder)
     checks: list[Check] = []
-    for part in (_privacy, _noise, _choice, _clients, _words):
+    for part in (_method, _privacy, _noise, _choice, _clients, _words):
         try:
             checks += part(result)
         except (HushtuneError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             checks.append(Check(f"the records for {part.__name__.strip('_')} are whole", False, str(error)))
     return checks
+
+
+def _method(result: Result) -> Iterator[Check]:
+    method, search = method_from_json(result.method), search_from_json(result.search)
+    facts = Facts(result.candidates, result.asked, result.privacy, seal_from_json(result.seal), search)
+    yield Check(
+        "the method's settings are possible with this seal, privacy and search",
+        method.settled(facts) == method and (method.adaptive or not isinstance(search, Adaptive)),
+        f"{result.method['name']}, search {result.search}",
+    )
 
 
 def _privacy(result: Result) -> Iterator[Check]:
@@ -100,6 +116,7 @@ def _choice(result: Result) -> Iterator[Check]:
         replay.notes == result.notes and replay.left_out == result.left_out,
         f"{len(replay.notes)} notes, {len(replay.left_out)} left out",
     )
+    yield from _possible(result, replay)
     yield from _totals(result, replay)
     seal, noise = seal_from_json(result.seal), Noise(result.noise["scale"])
     expected: list[Disclosure] = []
@@ -119,6 +136,27 @@ def _choice(result: Result) -> Iterator[Check]:
         not gathered or (result.seal["name"] == "clear" and result.privacy is None),
         f"{len(gathered)} of {len(result.opened)} openings",
     )
+
+
+def _possible(result: Result, replay: Replay) -> Iterator[Check]:
+    """Clients' own answers are within their bound, and exact sums within what so many answers can add up to."""
+    voters = method_from_json(result.method).voters
+    for query, opened in zip(replay.queries, result.opened, strict=True):
+        blocks = [list(own.values()) for own in (opened.own or {}).values()] or [list(opened.blocks.values())]
+        vectors = [np.concatenate([np.asarray(block) for block in own]) for own in blocks]
+        most = query.bound.largest * (1 if opened.own is not None else voters * opened.answered)
+        inside = all(np.abs(vector).max() <= most for vector in vectors) or opened.noise_variance > 0
+        if opened.own is not None:
+            inside = inside and not opened.blocks and all(_within(query, vector) for vector in vectors)
+        yield Check("the opened values are ones that clients can send", inside, f"'{query.name}', largest {most}")
+
+
+def _within(query: Query, vector: IntArray) -> bool:
+    try:
+        query.bound.check(vector)
+    except BoundError:
+        return False
+    return True
 
 
 def _totals(result: Result, replay: Replay) -> Iterator[Check]:
@@ -143,7 +181,7 @@ def _clients(result: Result) -> Iterator[Check]:
         "answers and dropouts add up to the clients asked",
         whole
         and all(opened.answered <= result.asked for opened in result.opened)
-        and max(counted, default=0) >= result.asked
+        and (max(counted, default=0) >= result.asked if len(counted) > 1 else counted == [result.asked])
         and (len(result.opened) > 1 or not set(result.dropped) & set(result.late)),
         f"{result.asked} asked, {result.answered} answered, {len(result.dropped)} dropped, {len(result.late)} late",
     )

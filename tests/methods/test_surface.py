@@ -133,7 +133,7 @@ def test_candidates_may_be_scored_instead_of_searched() -> None:
 def test_a_gaussian_process_and_its_limit() -> None:
     result = tune(clients(3), method=ht.Surface("sgm+u", model="gp"), seal=ht.Clear())
     assert result.config["kind"] == "b"
-    with pytest.raises(ht.SettingError, match="at most 2000 pairs"):
+    with pytest.raises(ht.SettingError, match="at most 2000 pairs in all, but 40 clients send 64 each; try send=50"):
         tune(clients(40), CANDIDATES, method=ht.Surface("sgm", model="gp"), seal=ht.Clear(), search=ht.Search())
 
 
@@ -247,6 +247,8 @@ def test_a_run_gathers_nothing_that_is_protected(monkeypatch: pytest.MonkeyPatch
     ("settings", "message"),
     [
         ({"kind": "max"}, "kind must be one of"),
+        ({"kind": np.array(["sgm", "aplm"])}, "kind must be one of"),
+        ({"spread": 1e-300}, "spread"),
         ({"model": "tree"}, "model must be one of"),
         ({"kind": "mplm", "model": "gp"}, "model='gp' is for"),
         ({"decode": "argmin"}, "decode must be one of"),
@@ -264,6 +266,59 @@ def test_a_run_gathers_nothing_that_is_protected(monkeypatch: pytest.MonkeyPatch
 def test_bad_settings(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ht.SettingError, match=message):
         ht.Surface(**settings)
+
+
+def test_what_cannot_give_a_surface_is_refused_before_anything_is_opened(home: Path) -> None:
+    odd = SPACE.candidates([{"x": 0.0, "kind": "a"}, {"x": -3.0, "kind": "a"}, {"x": 0.5, "kind": "c"}])
+    for domain, changes, message in (
+        (SPACE.sample(1), {"privacy": ht.Privacy(1.0)}, "at least 2 candidates"),
+        (odd, {"seal": ht.Clear(), "search": ht.Search()}, "must lie inside"),
+        (SPACE, {"method": ht.Surface(form="pairs")}, "form follows from kind, seal and privacy: it must be 'sum'"),
+    ):
+        with pytest.raises(ht.SettingError, match=message):
+            tune(clients(3), domain, **changes)
+    assert not home.exists()
+
+
+@pytest.mark.parametrize("seal", [ht.Clear(), ht.Masked()], ids=["pairs", "sum"])
+def test_a_flat_surface_is_an_error_that_names_the_range(seal: Any) -> None:
+    class Far(Bowl):
+        def losses(self, configs: Any, data: Any, seed: int) -> np.ndarray:
+            return 100 + super().losses(configs, data, seed)
+
+    far = [ht.Client((np.zeros((2, 1)), np.zeros(2)), Far()) for _ in range(3)]
+    with pytest.raises(ht.SettingError, match=r"all are alike; 45 were clipped to losses=\(0.0, 1.0\)"):
+        tune(far, seal=seal)
+
+
+def test_odd_names_of_knobs() -> None:
+    class Odd(Bowl):
+        def losses(self, configs: Any, data: Any, seed: int) -> np.ndarray:
+            return np.array([(c["configs"] - 0.3) ** 2 + 0.1 * c["space"] for c in configs])
+
+    space = ht.Space(space=ht.Float(0.0, 1.0), configs=ht.Float(0.0, 1.0))
+    parties = [ht.Client((np.zeros((2, 1)), np.zeros(2)), Odd()) for _ in range(3)]
+    result = tune(parties, space, seal=ht.Clear())
+    assert abs(result.config["configs"] - 0.3) < 0.3
+
+
+def test_numpys_numbers_are_numbers(tmp_path: Path) -> None:
+    method = ht.Surface(send=np.int64(4), alpha=np.float32(0.5), spread=np.float64(0.1))
+    tune(clients(3), seal=ht.Clear(), method=method, folder=tmp_path / "run")
+    assert ht.Surface(send=np.int64(4)) == ht.Surface(send=4)
+
+
+def test_a_vote_has_no_pairs() -> None:
+    assert tune(clients(3), CANDIDATES, method=ht.Vote(1), search=None).pairs() == {}
+
+
+def test_a_client_limits_its_work() -> None:
+    busy = clients(3)
+    for client in busy:
+        client.policy = ht.Policy(work=10)
+    with pytest.raises(ht.AbortedError, match="policy: at most 10 configs are scored for a run, but got 15"):
+        tune(busy)
+    assert tune(busy, search=ht.Search.adaptive(10)).answered == 3
 
 
 def test_candidates_of_another_space_or_two_lists_are_refused() -> None:

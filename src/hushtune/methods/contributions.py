@@ -21,6 +21,7 @@ from hushtune.search import Search
 from hushtune.space import Candidates, Domain, FloatArray, space_of
 
 MOST_SENT = 10_000  # pairs
+SMALLEST_SPREAD = 1e-6
 _FINE = 2**20  # steps of the integer grid, from end to end of the losses' range
 _STEPS = 10  # the same for an entry of average size, where noise is far coarser
 
@@ -102,7 +103,7 @@ class SentPairs(_OfSearch):
     @property
     def bound(self) -> Box:
         """Exact values."""
-        return Box(FINEST, sum(self.blocks.values()))
+        return Box(FINEST, sum(self.blocks.values()), caps=(self.send, self.send))
 
     def answer(self, party: Party) -> Any:
         """The pairs as integers."""
@@ -199,7 +200,7 @@ class CentredScores(_Predicted):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        number("spread", self.spread, 0, 0.5, "(]")
+        number("spread", self.spread, SMALLEST_SPREAD, 0.5)
 
     @property
     def blocks(self) -> Mapping[str, int]:

@@ -14,9 +14,16 @@ from hushtune.checks import integer, number
 from hushtune.client import Party
 from hushtune.errors import SettingError
 from hushtune.method import Facts, Method, Openings
-from hushtune.methods.contributions import MOST_SENT, CentredScores, PredictedScores, SentPairs, loss_range
+from hushtune.methods.contributions import (
+    MOST_SENT,
+    SMALLEST_SPREAD,
+    CentredScores,
+    PredictedScores,
+    SentPairs,
+    loss_range,
+)
 from hushtune.methods.decode import argmax, smooth
-from hushtune.methods.surfaces import KINDS, Kind, heterogeneity, surfaces
+from hushtune.methods.surfaces import KINDS, MOST_FOR_PROCESS, Kind, heterogeneity, surfaces
 from hushtune.pairs import Pairs, read
 from hushtune.privacy.guarantee import Privacy
 from hushtune.rows import MOST_VOTERS
@@ -71,16 +78,16 @@ class Surface(Method):
         object.__setattr__(self, "losses", loss_range(self.losses))
         object.__setattr__(self, "voters", integer("voters", self.voters, 1, MOST_VOTERS))
         if self.send is not None:
-            integer("send", self.send, 2, MOST_SENT)
-        number("alpha", self.alpha, 0, 1e6)
-        number("spread", self.spread, 0, 0.5, "(]")
+            object.__setattr__(self, "send", integer("send", self.send, 2, MOST_SENT))
+        object.__setattr__(self, "alpha", number("alpha", self.alpha, 0, 1e6))
+        object.__setattr__(self, "spread", number("spread", self.spread, SMALLEST_SPREAD, 0.5))
         for field, known in (
             ("kind", KINDS),
             ("model", ("forest", "gp")),
             ("decode", ("smooth", "argmax")),
             ("form", (None, *_POINTS)),
         ):
-            if getattr(self, field) not in known:
+            if not isinstance(getattr(self, field), str | None) or getattr(self, field) not in known:
                 raise SettingError(f"{field} must be one of {list(known)}, but got {getattr(self, field)!r}")
         if self.model == "gp" and self.kind not in ("sgm", "sgm+u"):
             raise SettingError(f"model='gp' is for kind 'sgm' and 'sgm+u', but got kind='{self.kind}'")
@@ -112,11 +119,23 @@ class Surface(Method):
         """With what is opened, and how many pairs of each client count."""
         search, form = facts.search, self._form(facts.privacy, facts.seal)
         most = min(MOST_SENT, search.trials if isinstance(search, Adaptive) else len(facts.candidates))
-        if most < 2:
-            raise SettingError(f"a surface needs at least 2 trials of each client, but got {most}")
+        send = min(self.send or most, most)
+        if self.form not in (None, form):
+            raise SettingError(f"form follows from kind, seal and privacy: it must be '{form}', but got '{self.form}'")
+        if len(facts.candidates) < 2:
+            raise SettingError("a surface needs at least 2 candidates, but got 1")
+        if send < 2:
+            raise SettingError(f"a surface needs at least 2 trials of each client, but got {send}")
         if form == "pairs" and self.voters > 1:
             raise SettingError(f"voters={self.voters} needs privacy with unit='record': without, a client is whole")
-        return replace(self, candidates=None, send=min(self.send or most, most), form=form)
+        if self.model == "gp" and facts.clients * send > MOST_FOR_PROCESS:
+            raise SettingError(
+                f"model='gp' takes at most {MOST_FOR_PROCESS} pairs in all, but {facts.clients} clients send {send} "
+                f"each; try send={max(2, MOST_FOR_PROCESS // facts.clients)}"
+            )
+        if form == "pairs" and not isinstance(search, Adaptive):
+            _told_apart(facts.candidates)
+        return replace(self, candidates=None, send=send, form=form)
 
     def query(self, candidates: Candidates, search: Search) -> SentPairs | PredictedScores | CentredScores:
         """What each client is asked."""
@@ -160,9 +179,9 @@ class Surface(Method):
             if self.decode == "argmax":
                 return run.candidates[argmax(scores)]
             return run.candidates[smooth(scores, 0.0, run.noise_variance(), run.candidates).best]
-        run.note("clipped losses", int(opened["clipped"][0]))
-        if scores.min() == scores.max():
-            raise SettingError("a surface needs at least 2 distinct configs with a loss, but it is flat")
+        clipped = int(opened["clipped"][0])
+        run.note("clipped losses", clipped)
+        _flat(scores, clipped, self.losses)
         return run.candidates[argmax(scores)]
 
     def _from_pairs(self, run: Openings, query: SentPairs) -> Config:
@@ -181,6 +200,7 @@ class Surface(Method):
         jobs = default_jobs() if len(clients) >= _MANY else 1
         pairs_of = list(clients.values())
         found = surfaces((self.kind,), pairs_of, at, run.search.seed, self.alpha, self.model, jobs)[self.kind]
+        _flat(found, clipped, self.losses)
         run.note("clipped losses", clipped)
         best = [float(pairs.losses.min()) for pairs in clients.values()]
         for name, value in _heterogeneity(best, self.losses[1]).items():
@@ -190,6 +210,21 @@ class Surface(Method):
             return run.candidates[place]
         run.note("the chosen config was found by", owners[place - len(run.candidates)])
         return run.candidates.space.decode(at[place])[0]
+
+
+def _told_apart(candidates: Candidates) -> None:
+    """Refuses candidates that are not different points of their space, as which they would be opened."""
+    if not all(candidates.space.has(config) for config in candidates):
+        raise SettingError("pairs are opened as points of the space, so candidates that are scored must lie inside it")
+    if len(np.unique(candidates.encoded, axis=0)) < len(candidates):
+        raise SettingError("pairs are opened as points of the space, so candidates that are scored must differ there")
+
+
+def _flat(values: Any, clipped: int, losses: tuple[float, float]) -> None:
+    if np.min(values) == np.max(values):
+        raise SettingError(
+            f"a surface needs losses that differ, but all are alike; {clipped} were clipped to losses={losses}"
+        )
 
 
 def _heterogeneity(best: Sequence[float], worst: float) -> dict[str, float]:

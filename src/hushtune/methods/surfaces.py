@@ -98,8 +98,6 @@ def surfaces(
     distinct = {row.tobytes() for client in clients for row in np.ascontiguousarray(client.points)}
     if len(distinct) < 2:
         raise SettingError(f"a surface needs at least 2 distinct configs with a loss, but got {len(distinct)}")
-    if model == "gp" and sum(len(client.losses) for client in clients) > MOST_FOR_PROCESS:
-        raise SettingError(f"model='gp' takes at most {MOST_FOR_PROCESS} pairs in all; have clients send fewer")
     clients = [client for client in clients if len(client.losses)]
     found: dict[Kind, FloatArray] = {}
     if {"sgm", "sgm+u"} & set(kinds):

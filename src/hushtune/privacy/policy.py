@@ -31,6 +31,7 @@ class Policy:
         queries: accepted queries by name, e.g. ("top-votes",). None: all.
         smallest_cohort: the fewest honest clients whose contributions must be in every opened sum: what the seal leaves
             of the roster when as many as it allows for drop out or are corrupt.
+        work: the most configs that a client scores for one run, all its voters together. None: no such rule.
         opt_out: True refuses everything.
     """
 
@@ -43,6 +44,7 @@ class Policy:
     seals: tuple[str, ...] | None = None
     queries: tuple[str, ...] | None = None
     smallest_cohort: int = 1
+    work: int | None = 1_000_000
     opt_out: bool = False
 
     def __post_init__(self) -> None:
@@ -51,6 +53,8 @@ class Policy:
         number("delta", self.delta, 0, 1, "()")
         number("corrupt", self.corrupt, 0, 1, "[)")
         integer("smallest_cohort", self.smallest_cohort, 1)
+        if self.work is not None:
+            integer("work", self.work, 1)
         kind("opt_out", self.opt_out, bool, optional=False)
         kind("insecure", self.insecure, bool, optional=False)
         for name in ("seals", "queries", "units", "neighbours"):
@@ -74,6 +78,11 @@ class Policy:
             return cls(**values)
         except SettingError as error:
             raise SettingError(f"{path}: {error}") from None
+
+    def check_work(self, configs: int) -> None:
+        """Raises RefusedError if a run asks for more work than this client does."""
+        if self.work is not None and configs > self.work:
+            raise RefusedError(f"policy: at most {self.work} configs are scored for a run, but got {configs}")
 
     def check(
         self, query: str, seal: str, corrupt: float, insecure: bool, honest: int, privacy: Privacy | None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,6 +22,7 @@ from hushtune.errors import (
     BudgetError,
     CacheError,
     LedgerError,
+    MissingExtraError,
     NoLossError,
     RefusedError,
     SettingError,
@@ -155,7 +157,7 @@ def respond(message: bytes, party: Party, roster: Roster, prepare: Prepare = _no
     except CacheError as error:
         party.log(f"could not answer: {described(error)}")
         return refused("internal error; see the client's own log")
-    except (RefusedError, WireError, SettingError) as error:
+    except (RefusedError, WireError, SettingError, MissingExtraError) as error:
         return refused(str(error))
     except LedgerError as error:
         party.log(f"refused a run: {error}")  # with the path, which is nobody else's business
@@ -342,7 +344,9 @@ def _answer(query: Query, party: Party, private: bool) -> IntArray:
     way, the reason goes to the client's own log only.
     """
     try:
-        return query.bound.check(query.answer(party))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a warning may quote data
+            return query.bound.check(query.answer(party))
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -378,6 +382,8 @@ def _check(request: Request, party: Party, roster: Roster) -> None:
     seal = request.seal
     insecure = isinstance(seal, Masked) and seal.neighbours is not None
     party.policy.check(request.query.name, seal.name, seal.corrupt, insecure, seal.honest(len(roster)), request.privacy)
+    search, domain = request.query.scored
+    party.policy.check_work(search.work(request.voters, domain))
     if request.privacy is None:
         if request.plan or request.noise.scale != 0:
             raise RefusedError("a request without epsilon must have no noise and no plan")
