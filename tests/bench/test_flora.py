@@ -52,7 +52,14 @@ def test_every_arm_has_its_regret(found: list[dict[str, Any]]) -> None:
 
 def test_tables_and_figure(found: list[dict[str, Any]], tmp_path: Path) -> None:
     text = flora_tables.write(found, tmp_path).read_text()
-    for title in ("Tables 7, 8 and 9", "Tables 3 and 10", "Tables 4 and 11", "Table 12", "Table 13", "Figure 2"):
+    for title in (
+        "Tables 7, 8 and 9",
+        "Tables 3 and 10, over all cells",
+        "Tables 4 and 11",
+        "Table 12",
+        "Table 13",
+        "Figure 2",
+    ):
         assert title in text
     lines = [line for line in text.splitlines() if line.startswith("|")]
     assert all(line.count("|") == lines[0].count("|") for line in lines[:3])
@@ -79,6 +86,9 @@ def test_what_cannot_be_learned_is_not_counted() -> None:
     (own, overall) = flora.aggregate(rows)
     assert own["cells"] == overall["cells"] == 1
     assert own["quartiles"] == [0.6] * 3  # the mean over seeds
+    rows += [{**rows[1], "arm": "cell", "best": 0.8, "default": 0.77}]
+    assert len(flora.aggregate(rows, gap=0.02)) == 2
+    assert flora.aggregate(rows, gap=0.04) == []
 
 
 def test_cells_with_too_few_rows_and_a_slow_one_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

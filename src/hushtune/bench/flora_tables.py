@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.bench.flora import FEW, NOT_COUNTED, aggregate, full, regrets
+from hushtune.bench.flora import FEW, GAP, NOT_COUNTED, aggregate, full, regrets
 from hushtune.bench.flora_tasks import SKEWED
 from hushtune.files import replace
 from hushtune.methods.surfaces import KINDS
@@ -66,7 +66,14 @@ _WINS = {  # Table 3, "overall"
 def write(found: Sequence[Row], folder: Path) -> Path:
     """Writes all tables; returns their path."""
     path = folder / "flora-tables.md"
-    parts = [_cells(found), _aggregate(found), _parties(found), _varied(found, "trials"), _varied(found, "send")]
+    parts = [
+        _cells(found),
+        _aggregate(found, 0.0),
+        _aggregate(found, GAP),
+        _parties(found),
+        _varied(found, "trials"),
+        _varied(found, "send"),
+    ]
     replace(path, "\n".join(line for part in (*parts, _skewed(found), _multishot(found)) for line in part) + "\n")
     return path
 
@@ -98,10 +105,11 @@ def _cell_row(found: Sequence[Row], data: str, model: str, parties: int) -> list
     own = [row for row in found if row["arm"] == "cell" and _is(row, data, model, parties)]
     mean = _means(own, ("default", "best", "worst local score", "best local score", "gamma_p"))
     scores = [f"{100 * mean[name]:.1f}" for name in ("default", "best", "worst local score", "best local score")]
-    return [data, model, str(parties), *scores, f"{mean['gamma_p']:.2f}"]
+    gap = f"{100 * (mean['best'] - mean['default']):.1f}"
+    return [data, model, str(parties), *scores[:2], gap, *scores[2:], f"{mean['gamma_p']:.2f}"]
 
 
-_CELL = ("data", "model", "parties", "default", "best", "PMin", "PMax", "gamma_p")
+_CELL = ("data", "model", "parties", "default", "best", "gap", "PMin", "PMax", "gamma_p")
 
 
 def _is(row: Row, data: str, model: str, parties: int) -> bool:
@@ -128,15 +136,15 @@ def _cells(found: Sequence[Row]) -> list[str]:
     return _table("Relative regret, ours (the paper's): Tables 7, 8 and 9", head, rows)
 
 
-def _aggregate(found: Sequence[Row]) -> list[str]:
+def _aggregate(found: Sequence[Row], gap: float) -> list[str]:
     rows = []
-    for row in aggregate(found):
+    for row in aggregate(found, gap=gap):
         quartiles = "[{:.2f}, {:.2f}, {:.2f}]".format(*row["quartiles"])
         published = _QUARTILES.get((row["model"], row["arm"])) if row["epsilon"] is None else None
         wins = _WINS.get(row["arm"], "") if row["model"] == "overall" and row["epsilon"] is None else ""
         rows.append(
             [
-                row["model"],
+                f"{row['model']}, {row['cells']} cells",
                 _title(row["arm"], row["epsilon"]),
                 f"{row['mean']:.2f} ± {row['deviation']:.2f}",
                 quartiles,
@@ -148,7 +156,8 @@ def _aggregate(found: Sequence[Row]) -> list[str]:
         )
     head = ["model", "surface", "mean", "quartiles", "the paper's", "wins/ties/losses", "the paper's", "Wilcoxon"]
     without = ", ".join(NOT_COUNTED)
-    return _table(f"Over all data sets but {without}: Tables 3 and 10", head, rows)
+    some = f"over cells with a gap of {100 * gap:g} points or more" if gap else "over all cells"
+    return _table(f"Tables 3 and 10, {some} but those of {without}", head, rows)
 
 
 def _parties(found: Sequence[Row]) -> list[str]:
