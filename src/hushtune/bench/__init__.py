@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 from typing import Any
+
+from hushtune.privacy.guarantee import Privacy
+
+DELTA = 1e-5
+
+
+def privacy_of(epsilon: float) -> Privacy | None:
+    """The guarantee of an arm; infinity stands for none."""
+    return Privacy(epsilon, DELTA) if math.isfinite(epsilon) else None
 
 
 def machine() -> dict[str, Any]:

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from hushtune.bench import privacy_of
 from hushtune.bench.dp_hype_ablations import RawLosses, Subsets
 from hushtune.bench.dp_hype_tasks import Measured, Setting, measure
 from hushtune.method import Facts, Method
 from hushtune.methods.vote import Vote
 from hushtune.privacy.accounting import Sums
-from hushtune.privacy.guarantee import Privacy
 from hushtune.progress import Progress
 from hushtune.rows import WHOLE
 from hushtune.run import calibrate
@@ -29,7 +29,6 @@ from hushtune.seals.masked import Masked
 from hushtune.search import Search
 from hushtune.simulation import Shortcut
 
-DELTA = 1e-5
 EQUAL = 0.005  # a difference of accuracies that 20 runs do not tell from none
 OURS, PUBLISHED = "hushtune", "dp-hype"
 KS = (1, 5, 10, 15, 20, 30)
@@ -57,8 +56,7 @@ class Experiment:
 
     def __post_init__(self) -> None:
         for epsilon in self.epsilons:
-            if epsilon != math.inf:
-                Privacy(epsilon, DELTA)  # refuses what no guarantee can have
+            privacy_of(epsilon)  # refuses what no guarantee can have
 
 
 def arms(compare: bool) -> dict[str, Method]:
@@ -135,7 +133,7 @@ class _Sums:
     def accuracies(self, method: Method, epsilon: float, runs: int, seed: int) -> tuple[float, list[float]]:
         """The noise's scale, and the accuracy of what each run chooses."""
         candidates, accuracy = self.measured.candidates, self.measured.accuracy
-        privacy = Privacy(epsilon, DELTA) if math.isfinite(epsilon) else None
+        privacy = privacy_of(epsilon)
         search = Search(self.measured.setting.seed)
         method = method.settled(Facts(candidates, len(self.measured.parties), privacy, Masked(0.0, 0.0), search))
         scale = calibrate(method.bounds(candidates), privacy, Sums()).scale if privacy is not None else 0.0

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from hushtune.adaptive import Adaptive
+from hushtune.bench import privacy_of
 from hushtune.bench.flora_tasks import MODELS, SKEWED, Cell, Searched, searched
 from hushtune.method import Facts
 from hushtune.methods.surface import Surface
 from hushtune.methods.surfaces import KINDS
 from hushtune.privacy.accounting import Sums
-from hushtune.privacy.guarantee import Privacy
 from hushtune.progress import Progress
 from hushtune.rows import WHOLE
 from hushtune.run import calibrate
@@ -33,7 +33,6 @@ from hushtune.seals.masked import Masked
 from hushtune.simulation import Shortcut
 from hushtune.space import Candidates, Config, config_key
 
-DELTA = 1e-5
 FEW = 3  # parties, for which trials and pairs sent are varied
 GAP = 0.03  # the paper chose its data sets so that a search gains this much or more
 NOT_COUNTED = ("pollen",)  # cannot be learned: whatever one does scores .49 to .51
@@ -66,8 +65,7 @@ class Experiment:
 
     def __post_init__(self) -> None:
         for epsilon in self.epsilons:
-            if epsilon != math.inf:
-                Privacy(epsilon, DELTA)  # refuses what no guarantee can have
+            privacy_of(epsilon)  # refuses what no guarantee can have
 
 
 @dataclass(frozen=True)
@@ -146,14 +144,13 @@ def _compared(found: Searched, experiment: Experiment, progress: Progress) -> It
 def _chosen(found: Searched, arm: Arm, draws: int) -> list[Config]:
     """What an arm chooses, in each draw of the noise if there is any."""
     cell, search = found.cell, Adaptive(found.cell.seed, arm.trials)
-    private = arm.epsilon is not None and math.isfinite(arm.epsilon)
-    privacy = Privacy(arm.epsilon or 1.0, DELTA) if private else None
+    privacy = None if arm.epsilon is None else privacy_of(arm.epsilon)
     seal: Seal = Clear(0.0, 0.0) if arm.epsilon is None else Masked(0.0, 0.0)
     candidates = _points(cell.model, _POINTS if arm.epsilon is None else _SUMMED)
     method = arm.method.settled(Facts(candidates, cell.parties, privacy, seal, search))
     scale = calibrate(method.bounds(candidates), privacy, Sums()).scale if privacy is not None else 0.0
     shortcut = Shortcut(found.parties, WHOLE, candidates, search, Fraction(scale * scale), cell.seed, found.sums)
-    return [method.run(shortcut) for _ in range(draws if private else 1)]
+    return [method.run(shortcut) for _ in range(draws if privacy is not None else 1)]
 
 
 @cache

@@ -20,6 +20,11 @@ from hushtune.space import Candidates, FloatArray
 _STEPS = 10  # of the integer grid, for an entry of average size
 
 
+def scores_bound(candidates: Candidates) -> Ball:
+    """For scores of all candidates: a norm, in steps of the integer grid, that follows from their number only."""
+    return Ball(math.ceil(_STEPS * math.sqrt(len(candidates))), len(candidates))
+
+
 def _losses(party: Party, candidates: Candidates, seed: int) -> FloatArray:
     """The voter's losses; what failed is inf."""
     losses = party.losses(candidates.configs, seed)
@@ -152,8 +157,8 @@ class SoftVotes(_Ballot):
 
     @property
     def bound(self) -> Ball:
-        """The norm, in steps of the integer grid, is public: it depends on the number of candidates only."""
-        return Ball(math.ceil(_STEPS * math.sqrt(len(self.candidates))), len(self.candidates))
+        """One norm for all voters."""
+        return scores_bound(self.candidates)
 
     def answer(self, party: Party) -> Any:
         """Minus the losses, centred and scaled, rounded towards zero, which keeps the norm within its bound.

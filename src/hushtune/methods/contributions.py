@@ -14,6 +14,7 @@ from hushtune.bounds import Ball, Box
 from hushtune.checks import integer, number
 from hushtune.client import Party
 from hushtune.errors import NoLossError, ObjectiveError, SettingError
+from hushtune.methods.ballots import scores_bound
 from hushtune.methods.surfaces import forest
 from hushtune.pairs import FINEST, Pairs, blocks_of, written
 from hushtune.query import register
@@ -23,7 +24,6 @@ from hushtune.space import Candidates, Domain, FloatArray, space_of
 MOST_SENT = 10_000  # pairs
 SMALLEST_SPREAD = 1e-6
 _FINE = 2**20  # steps of the integer grid, from end to end of the losses' range
-_STEPS = 10  # the same for an entry of average size, where noise is far coarser
 
 
 def loss_range(losses: Any) -> tuple[float, float]:
@@ -210,7 +210,7 @@ class CentredScores(_Predicted):
     @property
     def bound(self) -> Ball:
         """The norm C, in steps of the integer grid: public, and the same for all clients."""
-        return Ball(math.ceil(_STEPS * math.sqrt(len(self.candidates))), len(self.candidates))
+        return scores_bound(self.candidates)
 
     def answer(self, party: Party) -> Any:
         """Minus the predicted losses, centred and clipped, rounded towards zero, which keeps the norm in its bound."""
