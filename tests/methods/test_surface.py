@@ -291,6 +291,17 @@ def test_a_flat_surface_is_an_error_that_names_the_range(seal: Any) -> None:
         tune(far, seal=seal)
 
 
+@pytest.mark.parametrize("seal", [ht.Clear(), ht.Masked()], ids=["pairs", "sum"])
+def test_if_everything_is_alike_that_is_noted(seal: Any) -> None:
+    class Even(Bowl):
+        def losses(self, configs: Any, data: Any, seed: int) -> np.ndarray:
+            return np.full(len(configs), 0.5)
+
+    result = tune([ht.Client((np.zeros((2, 1)), np.zeros(2)), Even()) for _ in range(3)], seal=seal)
+    assert result.notes["the surface"] == "flat: all configs are alike to it"
+    assert "the surface flat" in result.statement
+
+
 def test_odd_names_of_knobs() -> None:
     class Odd(Bowl):
         def losses(self, configs: Any, data: Any, seed: int) -> np.ndarray:

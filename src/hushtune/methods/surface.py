@@ -181,7 +181,7 @@ class Surface(Method):
             return run.candidates[smooth(scores, 0.0, run.noise_variance(), run.candidates).best]
         clipped = int(opened["clipped"][0])
         run.note("clipped losses", clipped)
-        _flat(scores, clipped, self.losses)
+        _flat(run, scores, clipped, self.losses)
         return run.candidates[argmax(scores)]
 
     def _from_pairs(self, run: Openings, query: SentPairs) -> Config:
@@ -200,7 +200,7 @@ class Surface(Method):
         jobs = default_jobs() if len(clients) >= _MANY else 1
         pairs_of = list(clients.values())
         found = surfaces((self.kind,), pairs_of, at, run.search.seed, self.alpha, self.model, jobs)[self.kind]
-        _flat(found, clipped, self.losses)
+        _flat(run, found, clipped, self.losses)
         run.note("clipped losses", clipped)
         best = [float(pairs.losses.min()) for pairs in clients.values()]
         for name, value in _heterogeneity(best, self.losses[1]).items():
@@ -220,11 +220,15 @@ def _told_apart(candidates: Candidates) -> None:
         raise SettingError("pairs are opened as points of the space, so candidates that are scored must differ there")
 
 
-def _flat(values: Any, clipped: int, losses: tuple[float, float]) -> None:
-    if np.min(values) == np.max(values):
+def _flat(run: Openings, values: Any, clipped: int, losses: tuple[float, float]) -> None:
+    """Says that a surface is flat; if that may be so because of the range of losses, that is an error."""
+    if np.min(values) < np.max(values):
+        return
+    if clipped:
         raise SettingError(
             f"a surface needs losses that differ, but all are alike; {clipped} were clipped to losses={losses}"
         )
+    run.note("the surface", "flat: all configs are alike to it")
 
 
 def _heterogeneity(best: Sequence[float], worst: float) -> dict[str, float]:
