@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -174,8 +175,12 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     deadline = time.monotonic() + 120
     while not (tmp_path / "started").exists() and time.monotonic() < deadline:
         pass
-    child.send_signal(2)
-    _, errors = child.communicate(timeout=60)
+    errors = ""
+    for _ in range(6):  # a busy process pool may swallow one
+        child.send_signal(2)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            _, errors = child.communicate(timeout=20)
+            break
     assert child.returncode == 130
     assert "the same command resumes" in errors.splitlines()[-1]
 

@@ -137,7 +137,7 @@ def bench_flora(
     trials: Annotated[str | None, typer.Option(help="Of every search. Default: 5,10,20,40; --paper: to 100.")] = None,
     send: Annotated[str | None, typer.Option(help="Pairs sent. Default: 5,10,20; with --paper: to 80.")] = None,
     epsilon: Annotated[str, typer.Option(help="Of the private surface; inf: the exact sum.")] = "1,3,inf",
-    spread: Annotated[str, typer.Option(help="To which the private surface's contributions are clipped.")] = "0.05",
+    spread: Annotated[str, typer.Option(help="To which the private surface's contributions are clipped.")] = "0.02",
     draws: Annotated[int, typer.Option(help="Draws of the noise.")] = 10,
     seeds: Annotated[
         int, typer.Option(help="Seeds of split, folds and searches, for the smallest number of parties.")

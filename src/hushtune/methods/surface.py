@@ -67,7 +67,7 @@ class Surface(Method):
     alpha: float = 1.0
     model: Literal["forest", "gp"] = "forest"
     losses: tuple[float, float] = (0.0, 1.0)
-    spread: float = 0.05
+    spread: float = 0.02
     decode: Literal["smooth", "argmax"] = "smooth"
     voters: int = 1
     form: Form | None = None
