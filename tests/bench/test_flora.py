@@ -20,7 +20,7 @@ from hushtune.progress import Progress
 def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("flora")
     some = [Cell("digits", "svm", 3, 150, 2, 6, seed) for seed in range(2)]
-    experiment = flora.Experiment(some, [3, 6], [3], [3.0, math.inf], [0.05], 2, folder, jobs=1)
+    experiment = flora.Experiment(some, [3, 6], [3], [3.0, math.inf], [0.02], 2, folder, jobs=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flora, "_POINTS", 64)
         patch.setattr(flora, "_SUMMED", 32)
