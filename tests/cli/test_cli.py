@@ -170,13 +170,10 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
         "[clients]\nfactory='slow:clients'\n[space]\nx={type='float',low=0,high=1}\n"
         "[candidates]\nsample=4\n[method]\nname='vote'\nk=1\n"
     )
-    command = [sys.executable, "-c", "from hushtune.cli import main; main()", "run", str(tmp_path / "study.toml")]
-    child = subprocess.Popen(
-        [*command, "--out", str(tmp_path / "run")],
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
-    )
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # background jobs ignore it
+    program = f"{heed}; from hushtune.cli import main; main()"
+    command = [sys.executable, "-c", program, "run", str(tmp_path / "study.toml")]
+    child = subprocess.Popen([*command, "--out", str(tmp_path / "run")], stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
     while not (tmp_path / "started").exists() and time.monotonic() < deadline:
         pass
