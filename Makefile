@@ -28,7 +28,7 @@ demo: $(VENV)/core ## 100 clients agree on a config by a private vote (under 2 m
 test: $(VENV)/dev ## tests of the core install
 	$(BIN)/pytest -n $(JOBS)
 
-test-long: $(VENV)/dev ## ten thousand random sums and a hundred thousand mutated messages
+test-long: $(VENV)/dev ## long tests: random sums, mutated messages, kill -9 under masks, whole runs
 	$(BIN)/pytest -n $(JOBS) -m long
 
 $(VENV)/browser: $(VENV)/dev

@@ -28,6 +28,7 @@ def study(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_a_real_run_its_ledgers_and_its_verification(study: Path, tmp_path: Path, home: Path) -> None:
     out = tmp_path / "runs" / "first"
     first = hushtune("run", study, "--out", out)

@@ -109,7 +109,7 @@ def vectors(left: Path, client: str) -> set[bytes]:
     return {reply for reply in replies if unpack(reply)[0]["kind"] in ("vector", "input")}
 
 
-@pytest.mark.parametrize("seal", SEALS)
+@pytest.mark.parametrize("seal", ["clear", pytest.param("masked", marks=pytest.mark.long)])
 def test_kill_at_any_instant_never_leaves_spending_unrecorded(tmp_path: Path, seal: str) -> None:
     calibrate((KHot(1, 4),), PRIVACY, Sums())  # cached: children spend no time on it
     (tmp_path / "count").mkdir()

@@ -133,6 +133,7 @@ def hospitals(count: int = 4) -> list[ht.Client]:
     return clients
 
 
+@pytest.mark.long
 def test_few_large_clients_end_to_end(tmp_path: Path) -> None:
     privacy = ht.Privacy(2.0, unit="record")
     settings = {"method": ht.Vote(k=2, voters=40), "privacy": privacy, "quiet": True, "jobs": 1}
