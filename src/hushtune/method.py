@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -70,7 +71,7 @@ class Openings(Protocol):
         ...
 
 
-class Method:
+class Method(ABC):
     """Which sums are asked for, and how the server decides. Methods are frozen dataclasses that derive from this."""
 
     name: ClassVar[str]
@@ -91,13 +92,13 @@ class Method:
         """The method with everything filled in that follows from public facts; the others are asked of this one."""
         return self
 
+    @abstractmethod
     def bounds(self, candidates: Candidates) -> tuple[Bound, ...]:
         """The bounds of all that the method will open, in order, so that noise is calibrated beforehand."""
-        raise NotImplementedError
 
+    @abstractmethod
     def run(self, run: Openings) -> Config:
         """Straight-line code, the way the paper states it."""
-        raise NotImplementedError
 
     def variants(self) -> Mapping[str, Method]:
         """Methods that open the same sums and decide otherwise, by name; for comparisons, at no cost."""

@@ -121,7 +121,7 @@ def test_predictions_are_those_of_the_clients_own_forest(tmp_path: Path) -> None
 
 def test_scored_candidates_need_no_model_and_failed_ones_are_as_bad_as_the_worst(tmp_path: Path) -> None:
     values = np.linspace(0.2, 0.9, 40)
-    values[3], values[5], values[7] = np.nan, np.inf, 2.0
+    values[3], values[5], values[7], values[9] = np.nan, np.inf, 2.0, -np.inf
     vector = PredictedScores(ht.Search(), CANDIDATES, UNIT, 40).answer(party(tmp_path, Known(values)))
     expected = np.where(np.isfinite(values), np.minimum(values, 1.0), 1.0)
     np.testing.assert_allclose(vector[:40] / 2**20, 1 - expected, atol=1e-6)

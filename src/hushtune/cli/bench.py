@@ -142,7 +142,7 @@ def bench_flora(
     seeds: Annotated[
         int, typer.Option(help="Seeds of split, folds and searches, for the smallest number of parties.")
     ] = 2,
-    paper: Annotated[bool, typer.Option("--paper", help="As in the paper: some 20 hours for each data set.")] = False,
+    paper: Annotated[bool, typer.Option("--paper", help="As in the paper: many hours for each data set.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="digits, 300 rows, 8 trials: a look, no result.")] = False,
     out: Annotated[Path, typer.Option(help="Where searches are kept; the same folder resumes.")] = Path("runs/flora"),
     plots: Annotated[Path | None, typer.Option(help="Folder for the figures. Default: that of --out.")] = None,

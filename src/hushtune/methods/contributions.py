@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -37,7 +38,7 @@ def loss_range(losses: Any) -> tuple[float, float]:
     return low, high
 
 
-class _OfSearch:
+class _OfSearch(ABC):
     """What all of them share: which search, over what, which losses count, and how many pairs of it."""
 
     search: Search
@@ -52,9 +53,9 @@ class _OfSearch:
             raise SettingError("a space is searched by Search.adaptive() only")
 
     @property
+    @abstractmethod
     def scored(self) -> tuple[Search, Domain]:
         """The search."""
-        raise NotImplementedError
 
     def trials(self, party: Party) -> tuple[Pairs, int]:
         """A client's best pairs with their losses clipped to the range, and how many were."""
@@ -130,8 +131,9 @@ class _Predicted(_OfSearch):
             raise NoLossError
         if isinstance(self.search, Adaptive):
             return forest(pairs, self.search.seed).predict(self.candidates.encoded), clipped
-        losses = np.clip(party.losses(self.candidates.configs, self.search.seed), *self.losses)
-        return np.where(np.isfinite(losses), losses, np.nanmax(losses)), clipped
+        losses = party.losses(self.candidates.configs, self.search.seed)
+        known = np.isfinite(losses)
+        return np.clip(np.where(known, losses, losses[known].max()), *self.losses), clipped
 
 
 @register
