@@ -60,13 +60,13 @@ class Cells:
 
     def of(self, points: FloatArray) -> Places:
         """The number of each point's cell."""
-        return np.ravel_multi_index(tuple(self.coordinates(points).T), self.shape)
+        return np.asarray(np.ravel_multi_index(tuple(self.coordinates(points).T), self.shape))
 
     def closest(self, points: FloatArray) -> Places:
         """The number of the neighbouring cell that each point is closest to, by the distance to its centre.
 
-        Neighbours share a face (top, bottom, left, right in two dimensions); another option is no neighbour. -1 if there
-        is none.
+        Neighbours share a face (top, bottom, left, right in two dimensions); another option is no neighbour. -1 if
+        there is none.
         """
         cells = self.coordinates(points)
         best, found = np.full(len(points), np.inf), np.full(len(points), -1, dtype=np.int64)

@@ -1,7 +1,7 @@
 """How several clients' good configs become one: means, medians, trimmed means, the densest and best cluster.
 
-All of it in the unit cube. Numbers are combined axis by axis; a choice is one column per option there, whose mean is how
-often each was taken, so that the most frequent one wins (its mode) whatever the strategy.
+All of it in the unit cube. Numbers are combined axis by axis; a choice is one column per option there, whose mean is
+how often each was taken, so that the most frequent one wins (its mode) whatever the strategy.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from optuna.distributions import BaseDistribution
 
 from hushtune.pairs import Pairs
 from hushtune.space import Choice, Config, Float, FloatArray, Int, Space
@@ -21,14 +22,13 @@ _TRIMMED = 0.1  # of the values, at either end
 
 def linear(space: Space) -> Space:
     """The same space with every knob on a linear scale."""
-    knobs = {}
-    for name, knob in space.knobs.items():
-        if isinstance(knob, Float):
-            knob = Float(knob.low, knob.high, step=knob.step)
-        elif isinstance(knob, Int):
-            knob = Int(knob.low, knob.high, step=knob.step)
-        knobs[name] = knob
-    return Space(**knobs)
+    return Space(**{name: _linear(knob) for name, knob in space.knobs.items()})
+
+
+def _linear(knob: BaseDistribution) -> BaseDistribution:
+    if isinstance(knob, Float):
+        return Float(knob.low, knob.high, step=knob.step)
+    return Int(knob.low, knob.high, step=knob.step) if isinstance(knob, Int) else knob
 
 
 def config_at(space: Space, point: FloatArray) -> Config:
