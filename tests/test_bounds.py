@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from hushtune.bounds import AtMost, Ball, Box
+from hushtune.bounds import AtMost, Ball, Box, Tally
 from hushtune.errors import BoundError, SettingError
 from hushtune.privacy.events import SkellamShift, SkellamVector
 from hushtune.privacy.noise import Noise
@@ -103,3 +103,69 @@ def test_a_box_takes_what_is_inside_and_offers_no_noise() -> None:
         bound.event(NOISE, "replace-one")
     with pytest.raises(SettingError):
         Box(2**41, 3)
+
+
+tallies = st.tuples(
+    arrays.arrays(np.int64, 3, elements=st.integers(-1, 13)), arrays.arrays(np.int64, 6, elements=st.integers(-1, 13))
+)
+
+
+@given(tallies, tallies)
+def test_every_pair_of_tallies_is_within_the_event(one: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...]) -> None:
+    """PRIVACY: cell counts of at most B points have sensitivity sqrt(2) B, cluster sums sqrt(2) B sqrt(d + 2)."""
+    bound = Tally(points=4, groups=3, values=2, unit=3)
+    event = bound.event(NOISE, "replace-one")
+    assert isinstance(event, SkellamVector)
+    try:
+        first, second = (bound.check(np.concatenate(parts)) for parts in (one, other))
+    except BoundError:
+        return
+    assert np.linalg.norm(first - second) <= event.l2
+    assert np.abs(first - second).sum() <= event.l1
+    alone = bound.event(NOISE, "zero-out")
+    assert isinstance(alone, SkellamVector)
+    assert np.linalg.norm(first) <= alone.l2
+    assert np.abs(first).sum() <= alone.l1
+
+
+@pytest.mark.parametrize(("groups", "single", "factor"), [(5, False, 2**0.5), (1, False, 2**0.5), (1, True, 1.0)])
+@pytest.mark.parametrize("values", [0, 3])
+def test_what_a_tally_can_change_is_reached_and_not_exceeded(
+    groups: int, single: bool, factor: float, values: int
+) -> None:
+    bound = Tally(10, groups, values, unit=7, single=single)
+    event = bound.event(NOISE, "replace-one")
+    assert isinstance(event, SkellamVector)
+    assert event.l2 == pytest.approx(factor * 70 * (1 + values) ** 0.5, rel=1e-12)
+    worst = np.zeros((1 + values, groups), dtype=np.int64)
+    worst[:, 0] = 70
+    other = np.zeros_like(worst)
+    if groups > 1:
+        other[:, 1] = 70
+    change = float(np.linalg.norm(bound.check(worst.ravel()) - bound.check(other.ravel())))
+    assert change <= event.l2
+    assert groups == 1 or change == pytest.approx(event.l2)
+
+
+@pytest.mark.parametrize(
+    "vector",
+    [
+        [3, 2, 0, 0],  # five points
+        [-1, 2, 0, 0],
+        [2, 1, 3, 0],  # a sum above its count
+        [2, 1, -1, 0],
+        [4, 0, 0, 0],  # above the cap
+        [1.0, 0, 0, 0],
+        [1, 0],
+    ],
+)
+def test_more_points_than_were_announced_are_refused(vector: list[float]) -> None:
+    with pytest.raises(BoundError):
+        Tally(4, 2, 1, cap=3).check(vector)
+    assert Tally(4, 2, 1, cap=3).check([3, 1, 3, 1]).tolist() == [3, 1, 3, 1]
+
+
+def test_impossible_tallies_are_refused() -> None:
+    with pytest.raises(SettingError, match="single group"):
+        Tally(4, 2, single=True)
+    assert Tally(4, 2).default(SimulatedRandomness(0, "a")).tolist() == [0, 0]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         SettingError,
     )
     from hushtune.identity import Identity
+    from hushtune.methods.combine import Combine
     from hushtune.methods.surface import Surface
     from hushtune.methods.vote import Vote
     from hushtune.objectives.base import Objective, objective
@@ -48,6 +49,7 @@ _HOMES = {
     "client": ["Client"],
     "errors": ["AbortedError", "BudgetError", "HushtuneError", "LedgerError", "RefusedError", "SettingError"],
     "identity": ["Identity"],
+    "methods.combine": ["Combine"],
     "methods.surface": ["Surface"],
     "methods.vote": ["Vote"],
     "odds": ["Agreement"],
@@ -81,6 +83,7 @@ __all__ = [
     "Choice",
     "Clear",
     "Client",
+    "Combine",
     "Config",
     "Float",
     "HushtuneError",

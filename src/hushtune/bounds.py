@@ -210,6 +210,76 @@ class Box:
         raise SettingError("such values are opened exactly, which no epsilon covers")
 
 
+@dataclass(frozen=True)
+class Tally:
+    """At most `points` points put into groups: how many are in each, then sums of each group's `values` numbers from 0
+    to 1; all in steps of 1/`unit`.
+
+    No entry is negative, and a group's sums are at most its count. So the norm of one vector x is at most
+    P = points unit sqrt(1 + values), and of a difference |x - y|^2 <= |x|^2 + |y|^2 <= 2 P^2; in a single group the
+    entries of x and y are between 0 and points unit each, and the difference's norm is at most P.
+
+    Args:
+        points: the largest total of the counts.
+        groups: how many groups.
+        values: how many sums each has.
+        unit: steps of the integer grid for one point.
+        cap: the largest count of a group, in points, if smaller.
+        single: whether there is one group by design, and not by what clients found.
+    """
+
+    points: int
+    groups: int
+    values: int = 0
+    unit: int = 1
+    cap: int | None = None
+    single: bool = False
+
+    def __post_init__(self) -> None:
+        integer("points", self.points, 1, 2**20)
+        integer("groups", self.groups, 1, 2**16)
+        integer("values", self.values, 0, 2**10)
+        integer("unit", self.unit, 1, 2**24)
+        if self.cap is not None:
+            integer("cap", self.cap, 1)
+        if self.single and self.groups > 1:
+            raise SettingError(f"a single group was announced, but got groups={self.groups}")
+
+    @property
+    def length(self) -> int:
+        """Counts, then sums: first of all groups' first values."""
+        return self.groups * (1 + self.values)
+
+    @property
+    def largest(self) -> int:
+        """All points in one group."""
+        return self.unit * min(self.points, self.cap or self.points)
+
+    @property
+    def total(self) -> None:
+        """Not fixed."""
+        return None
+
+    def check(self, vector: Any) -> IntArray:
+        """Refuses more points, and sums above their counts."""
+        found = _integers(vector, self.length)
+        if found.min() < 0 or found.max() > self.largest or int(found[: self.groups].sum()) > self.points * self.unit:
+            raise BoundError(f"counts must be 0 or more, at most {self.points} points in all")
+        if (found[self.groups :].reshape(self.values, self.groups) > found[: self.groups]).any():
+            raise BoundError("a group's sums must be at most its count")
+        return found
+
+    def default(self, randomness: Randomness) -> IntArray:
+        """No points."""
+        return np.zeros(self.length, dtype=np.int64)
+
+    def event(self, noise: Noise, change: Neighbours) -> Event:
+        """By the norms above; L1 likewise, of which each vector has at most points unit (1 + values)."""
+        most, vectors = self.points * self.unit, 2 if change == "replace-one" and not self.single else 1
+        l2 = most * math.nextafter(math.sqrt(vectors * (1 + self.values)), math.inf)
+        return SkellamVector(noise.variance, float(vectors * most * (1 + self.values)), l2)
+
+
 def _integers(vector: Any, length: int) -> IntArray:
     found = np.asarray(vector)
     if found.shape != (length,) or found.dtype.kind not in "iub":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hushtune.forms import Form
 from hushtune.privacy.accounting import epsilon_of
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.noise import Noise
@@ -53,6 +54,14 @@ def of_sum(
         cost = epsilon_of((query.bound.event(noise, privacy.change),), privacy.delta)
     readers = "server and every reader of the result"
     return [*found, Disclosure(readers, f"summed {query.meaning}", (length,), mechanism, cost)]
+
+
+def of_form(query: Query, opened: Opened, form: Form) -> Disclosure:
+    """What opening a form of a sum shows that was computed under encryption: its values, and nothing else."""
+    what = f"of the summed {query.meaning}: {form.words}"
+    shape = (len(opened.blocks[form.block]),)
+    readers = "server and every reader of the result"
+    return Disclosure(readers, what, shape, "seal 'threshold': computed under encryption, then opened", None)
 
 
 def of_gathered(query: Query, opened: Opened) -> Disclosure:

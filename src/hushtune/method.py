@@ -14,6 +14,7 @@ from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.skellam import IntArray
 from hushtune.query import Query
 from hushtune.roster import Id
+from hushtune.sealed import Sealed
 from hushtune.seals.base import Seal
 from hushtune.search import Search
 from hushtune.space import Candidates, Config, Space
@@ -46,8 +47,17 @@ class Openings(Protocol):
         """How clients fill their trials. Public, as is its seed."""
         ...
 
+    @property
+    def asked(self) -> int:
+        """How many clients are asked."""
+        ...
+
     def sum(self, query: Query) -> Mapping[str, IntArray]:
         """Opens the sum of all clients' answers, noisy if epsilon is set; one array per block of the query."""
+        ...
+
+    def sealed(self, query: Query) -> Sealed:
+        """The sum of all clients' answers, not opened yet: a seal may compute with it first. Without epsilon only."""
         ...
 
     def gather(self, query: Query) -> Mapping[Id, Mapping[str, IntArray]]:
@@ -87,6 +97,10 @@ class Method(ABC):
                 + (f", which method '{self.name}' does not search" if isinstance(given, Space) else "")
             )
         return given
+
+    def searched(self, given: Any) -> Search:
+        """How clients fill their trials, if the user does not say: by scoring all candidates."""
+        return Search()
 
     def settled(self, facts: Facts) -> Method:
         """The method with everything filled in that follows from public facts; the others are asked of this one."""

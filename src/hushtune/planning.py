@@ -189,7 +189,7 @@ def plan(
         advance(1)
     query = TopVotes(k, candidates, 0)
     events = plan_of((query.bound,), privacy, noise)
-    request = Request(_RUN, 0, _RUN * 2, query, seal, noise, privacy, voters, events).to_bytes()
+    request = Request(_RUN, 0, _RUN * 2, query, None, seal, noise, privacy, voters, events).to_bytes()
     bits = sum_bits(clients, voters, query.bound, noise.share_variance(seal.honest(clients)))
     messages, sent = seal.traffic(clients, size, bits, len(request), pinned)
     spent = rule.spent([(events, privacy.delta)], privacy.delta)

@@ -40,13 +40,15 @@ class Opened:
         noise_variance: of each entry.
         answered: how many clients' answers are in it.
         own: instead of a sum, every client's own answer, if that was asked for.
+        form: which form of the sum was opened, if it was computed under encryption and nothing else was opened.
     """
 
     query: str
-    blocks: dict[str, list[int]]
+    blocks: dict[str, list[Any]]
     noise_variance: float
     answered: int
     own: dict[Id, dict[str, list[int]]] | None = None
+    form: dict[str, Any] | None = None
 
     def arrays(self) -> dict[Id, dict[str, IntArray]]:
         """Every client's own answer."""

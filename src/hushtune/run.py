@@ -11,9 +11,10 @@ import numpy as np
 
 from hushtune._version import __version__
 from hushtune.bounds import Bound
-from hushtune.disclosures import CHOICE, Disclosure, of_gathered, of_sum
+from hushtune.disclosures import CHOICE, Disclosure, of_form, of_gathered, of_sum
 from hushtune.errors import AbortedError, HushtuneError, SettingError
 from hushtune.federation.base import Dropped, Federation
+from hushtune.forms import Form
 from hushtune.method import Note
 from hushtune.privacy import skellam
 from hushtune.privacy.accounting import Budget, Rule, Sums, gaussian_start, rule_to_json, smallest_scale
@@ -28,10 +29,11 @@ from hushtune.query import Query, in_blocks
 from hushtune.result import LedgerNote, Opened, Result
 from hushtune.roster import Id
 from hushtune.runfolder import Kept, RunFolder
+from hushtune.sealed import Sealed
 from hushtune.seals.base import Seal, Session, sum_bits
 from hushtune.seals.clear import ClearSession
 from hushtune.search import Search
-from hushtune.space import Candidates, Config
+from hushtune.space import Candidates, Config, FloatArray
 
 
 @lru_cache(maxsize=64)
@@ -85,6 +87,7 @@ class Run:
         self.id = folder.run
         self.candidates = candidates
         self.search = search
+        self.asked = len(federation.roster)
         self.opened: list[Opened] = []
         self.notes: dict[str, Note] = {}
         self.disclosures: list[Disclosure] = []
@@ -132,6 +135,18 @@ class Run:
         self.disclosures += of_sum(query, opened, self._seal, self._honest, self.noise, self._privacy)
         return {name: np.array(values, dtype=np.int64) for name, values in opened.blocks.items()}
 
+    def sealed(self, query: Query) -> Sealed:
+        """The sum of all clients' answers, not opened yet."""
+        return Sealed(query, self._form)
+
+    def _form(self, query: Query, form: Form) -> IntArray | FloatArray:
+        """Opens a form of the sum: computed by the seal, if it can, else from the sum."""
+        if self._privacy is not None or not self._seal.computes:
+            return form.of(self.sum(query))
+        opened = self._next(query, gathered=False, form=form)
+        self.disclosures.append(of_form(query, opened, form))
+        return np.array(opened.blocks[form.block])
+
     def gather(self, query: Query) -> Mapping[Id, Mapping[str, IntArray]]:
         """Opens every client's own answer."""
         if self._privacy is not None or self._seal.name != "clear":
@@ -140,19 +155,27 @@ class Run:
         self.disclosures.append(of_gathered(query, opened))
         return opened.arrays()
 
-    def _next(self, query: Query, gathered: bool) -> Opened:
+    def _next(self, query: Query, gathered: bool, form: Form | None = None) -> Opened:
         """The next step's opening: what an interrupted run has on record, or what clients say."""
         step = len(self.opened)
-        if step >= len(self._bounds) or query.bound != self._bounds[step]:
+        if not self._announced(query, step):
             raise HushtuneError(f"a method asked for a sum (step {step}) that its `bounds` did not announce")
         kept = self._folder.opening(step)
-        opened, dropped, late = kept if kept is not None else self._open(query, step, gathered)
+        opened, dropped, late = kept if kept is not None else self._open(query, step, gathered, form)
         if kept is None:
             self._folder.keep(opened, dropped, late)
         self.opened.append(opened)
         self.dropped.update(dropped)
         self.late.update(late)
         return opened
+
+    def _announced(self, query: Query, step: int) -> bool:
+        """Whether a sum is one that the plan has, at the cost it has there; its length may follow from earlier ones."""
+        if step >= len(self._bounds):
+            return False
+        if self._privacy is None:
+            return type(query.bound) is type(self._bounds[step])
+        return query.bound.event(self.noise, self._privacy.change) == self.plan[step]
 
     def leave_out(self, client: Id, reason: str) -> None:
         """Says that a client's own answer, though opened, does not count."""
@@ -166,10 +189,10 @@ class Run:
         label = f"secure sum: {name}" if self._seal.name == "masked" else name
         return self._federation.exchange(label, out, self._progress)
 
-    def _open(self, query: Query, step: int, gathered: bool) -> Kept:
+    def _open(self, query: Query, step: int, gathered: bool, form: Form | None) -> Kept:
         roster = self._federation.roster
         request = Request(
-            self.id, step, roster.digest(), query, self._seal, self.noise, self._privacy, self._voters, self.plan
+            self.id, step, roster.digest(), query, form, self._seal, self.noise, self._privacy, self._voters, self.plan
         )
         message = request.to_bytes()
         if self._session is None:
@@ -279,9 +302,10 @@ def place_of(config: Config, candidates: Candidates) -> int | None:
 class Replay:
     """Lets a method decide again from the openings a result recorded. Asks nobody."""
 
-    def __init__(self, candidates: Candidates, search: Search, opened: Sequence[Opened]) -> None:
+    def __init__(self, candidates: Candidates, search: Search, asked: int, opened: Sequence[Opened]) -> None:
         self.candidates = candidates
         self.search = search
+        self.asked = asked
         self.notes: dict[str, Note] = {}
         self.left_out: dict[Id, str] = {}
         self._opened = list(opened)
@@ -291,15 +315,33 @@ class Replay:
         """The recorded sum of the next step."""
         return _checked(query, self._next(query, gathered=False).blocks)
 
+    def sealed(self, query: Query) -> Sealed:
+        """The recorded form of the next step's sum, or what follows from the recorded sum."""
+        return Sealed(query, self._form)
+
+    def _form(self, query: Query, form: Form) -> IntArray | FloatArray:
+        opened = self._next(query, gathered=False, form=form)
+        if opened.form is None:
+            return form.of(_checked(query, opened.blocks))
+        values = np.array(opened.blocks.get(form.block))
+        if (
+            opened.form != form.to_json()
+            or values.shape != (query.blocks[form.block],)
+            or values.dtype.kind not in "if"
+        ):
+            raise SettingError("an opening is not the form of its sum that its method asks for")
+        return values
+
     def gather(self, query: Query) -> Mapping[Id, Mapping[str, IntArray]]:
         """Every client's own answer of the next step, as recorded."""
         own = self._next(query, gathered=True).own or {}
         return {client: _checked(query, blocks) for client, blocks in own.items()}
 
-    def _next(self, query: Query, gathered: bool) -> Opened:
+    def _next(self, query: Query, gathered: bool, form: Form | None = None) -> Opened:
         step = len(self.queries)
         found = self._opened[step] if step < len(self._opened) else None
-        if found is None or found.query != query.name or (found.own is not None) != gathered:
+        wrong = found is None or found.query != query.name or (found.own is not None) != gathered
+        if found is None or wrong or (found.form is not None and form is None):
             raise SettingError("the result does not hold the openings that its method asks for")
         self.queries.append(query)
         return found

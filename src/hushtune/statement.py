@@ -46,7 +46,7 @@ def _heading(result: Result) -> list[str]:
     each = f", each with {voters} voters" if voters > 1 else ""
     chosen = f"1 of {len(result.candidates)} public candidates"
     if result.index is None:
-        chosen = "a config that a client found"
+        chosen = "a config that is not among its public candidates"
     lines.append(
         f"Method {result.method['name']} chose {chosen}; {result.asked} clients were asked, "
         f"{result.answered} answered{each}."

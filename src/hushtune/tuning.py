@@ -165,7 +165,7 @@ def settled(
         kind(name, value, wanted)
     if not isinstance(method, Method):
         raise SettingError(f"method must be a method such as Vote(), but got {method!r}")
-    seal, search = seal or Masked(), search or (Search.adaptive() if method.adaptive else Search())
+    seal, search = seal or Masked(), search or method.searched(domain)
     if isinstance(search, Adaptive) and not method.adaptive:
         raise SettingError(f"method '{method.name}' needs every candidate scored: use Search(), not Search.adaptive()")
     if method.voters > 1 and privacy is not None and privacy.unit == "client":

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from hushtune.adaptive import Adaptive, search_from_json
-from hushtune.disclosures import CHOICE, Disclosure, of_gathered, of_sum
+from hushtune.disclosures import CHOICE, Disclosure, of_form, of_gathered, of_sum
 from hushtune.errors import BoundError, HushtuneError
+from hushtune.forms import form_from_json
 from hushtune.method import Facts
 from hushtune.methods import method_from_json
 from hushtune.privacy.accounting import rule_from_json
@@ -107,7 +108,7 @@ def _noise(result: Result) -> Iterator[Check]:
 
 
 def _choice(result: Result) -> Iterator[Check]:
-    replay = Replay(result.candidates, search_from_json(result.search), result.opened)
+    replay = Replay(result.candidates, search_from_json(result.search), result.asked, result.opened)
     config = method_from_json(result.method).run(replay)
     same = config_key(config) == config_key(result.config) and place_of(config, result.candidates) == result.index
     yield Check("the method decides the same from the opened values", same, f"decided again: {config}")
@@ -123,12 +124,20 @@ def _choice(result: Result) -> Iterator[Check]:
     for query, opened in zip(replay.queries, result.opened, strict=True):
         if opened.own is not None:
             expected.append(of_gathered(query, opened))
+        elif (form := form_from_json(opened.form)) is not None:
+            expected.append(of_form(query, opened, form))
         else:
             expected += of_sum(query, opened, seal, int(result.noise["honest"]), noise, result.privacy)
     yield Check(
         "the disclosures are those of the opened values",
         [*expected, CHOICE] == result.disclosures,
         f"{len(expected) + 1} expected, {len(result.disclosures)} listed",
+    )
+    computed = [opened for opened in result.opened if opened.form is not None]
+    yield Check(
+        "forms of sums were computed by a seal that can, and without epsilon only",
+        not computed or (seal.computes and result.privacy is None),
+        f"{len(computed)} of {len(result.opened)} openings",
     )
     gathered = [opened for opened in result.opened if opened.own is not None]
     yield Check(

@@ -79,7 +79,7 @@ def test_a_clients_own_config_may_win_in_the_clear_and_that_is_said(tmp_path: Pa
     owner = result.notes["the chosen config was found by"]
     configs = SPACE.decode(result.pairs()[str(owner)].points)
     assert result.config in configs
-    assert "chose a config that a client found" in result.statement
+    assert "chose a config that is not among its public candidates" in result.statement
     assert f"the chosen config was found by {owner}" in result.statement
     assert all(check.holds for check in ht.verify(tmp_path / "run"))
     ht.report(tmp_path / "run")

@@ -59,7 +59,7 @@ def party(tmp_path: Path, outcome: Any = None, policy: ht.Policy | None = None, 
 
 
 def request(**changes: Any) -> Request:
-    return replace(Request(RUN, 0, ROSTER.digest(), QUERY, Clear(), NOISE, PRIVACY, 1, PLAN), **changes)
+    return replace(Request(RUN, 0, ROSTER.digest(), QUERY, None, Clear(), NOISE, PRIVACY, 1, PLAN), **changes)
 
 
 def refusal(reply: bytes) -> str:

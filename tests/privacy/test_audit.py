@@ -81,7 +81,7 @@ def whole_path(tmp_path: Path, query: TopVotes, favourite: float, runs: int, pri
     plan = plan_of((query.bound,), privacy, noise)
     replies = []
     for run in range(runs):
-        request = Request(f"{run:032x}", 0, roster.digest(), query, Clear(), noise, privacy, 1, plan)
+        request = Request(f"{run:032x}", 0, roster.digest(), query, None, Clear(), noise, privacy, 1, plan)
         replies.append(vector_of(respond(request.to_bytes(), inside, roster), P))
     return np.array(replies)
 
@@ -117,7 +117,7 @@ def _parsed(message: bytes, query: TopVotes) -> Request:
     header, _ = release.unpack(message)
     privacy = ht.Privacy(**header["privacy"])
     plan = tuple(release.event_from_json(event) for event in header["plan"])
-    return Request(header["run"], 0, header["roster"], query, Clear(), Noise(header["scale"]), privacy, 1, plan)
+    return Request(header["run"], 0, header["roster"], query, None, Clear(), Noise(header["scale"]), privacy, 1, plan)
 
 
 def test_an_audit_needs_runs() -> None:

@@ -274,5 +274,5 @@ def test_a_client_with_trials_of_its_own_refuses_to_be_split(tmp_path: Path) -> 
     inside.ledger = Ledger(tmp_path / "ledger.db")
     roster, noise, privacy = Roster(("a", "b")), Noise(50.0), ht.Privacy(5.0, unit="record")
     plan = plan_of((QUERY.bound,), privacy, noise)
-    request = Request("0" * 32, 0, roster.digest(), QUERY, ht.Clear(), noise, privacy, 100, plan)
+    request = Request("0" * 32, 0, roster.digest(), QUERY, None, ht.Clear(), noise, privacy, 100, plan)
     assert b"does not split them" in respond(request.to_bytes(), inside, roster)

@@ -7,10 +7,11 @@ from typing import Any
 
 from hushtune.errors import SettingError
 from hushtune.method import Method
+from hushtune.methods.combine import Combine
 from hushtune.methods.surface import Surface
 from hushtune.methods.vote import Vote
 
-METHODS: dict[str, type[Method]] = {Vote.name: Vote, Surface.name: Surface}
+METHODS: dict[str, type[Method]] = {Vote.name: Vote, Surface.name: Surface, Combine.name: Combine}
 
 
 def method_from_json(raw: Mapping[str, Any]) -> Method:

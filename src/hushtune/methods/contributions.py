@@ -38,7 +38,7 @@ def loss_range(losses: Any) -> tuple[float, float]:
     return low, high
 
 
-class _OfSearch(ABC):
+class OfSearch(ABC):
     """What all of them share: which search, over what, which losses count, and how many pairs of it."""
 
     search: Search
@@ -73,7 +73,7 @@ class _OfSearch(ABC):
 
 @register
 @dataclass(frozen=True)
-class SentPairs(_OfSearch):
+class SentPairs(OfSearch):
     """A client's own (config, loss) pairs.
 
     Args:
@@ -111,7 +111,7 @@ class SentPairs(_OfSearch):
         return written(*self.trials(party), self.send, self.losses)
 
 
-class _Predicted(_OfSearch):
+class _Predicted(OfSearch):
     """What both kinds of predictions share."""
 
     candidates: Candidates

@@ -105,6 +105,10 @@ class Surface(Method):
             raise SettingError("give candidates to `tune` or to the method, but not different ones to both")
         return super().listed(given, privacy, seal)
 
+    def searched(self, given: Any) -> Search:
+        """Adaptively: models fill the gaps."""
+        return Search.adaptive()
+
     def _form(self, privacy: Privacy | None, seal: Seal) -> Form:
         if privacy is None and seal.name == "clear":
             return "pairs"

@@ -29,6 +29,7 @@ from hushtune.errors import (
     WireError,
     described,
 )
+from hushtune.forms import Form, form_from_json
 from hushtune.privacy.accounting import epsilon_of
 from hushtune.privacy.events import Event, event_from_json, event_to_json
 from hushtune.privacy.guarantee import Privacy
@@ -59,6 +60,7 @@ class Request:
     Args:
         run: 32 hex digits, fresh for each run.
         step: which of the run's planned openings this is.
+        form: what of the sum will be opened, if the seal computes it first; None: the sum.
         voters: how many parts each client splits its rows into; each answers for itself, the client sends their sum.
         plan: the events of all openings of the run, fixed before the first; empty without epsilon.
     """
@@ -67,6 +69,7 @@ class Request:
     step: int
     roster: str
     query: Query
+    form: Form | None
     seal: Seal
     noise: Noise
     privacy: Privacy | None
@@ -87,6 +90,7 @@ class Request:
                 "step": self.step,
                 "roster": self.roster,
                 "query": query_to_json(self.query),
+                "form": self.form.to_json() if self.form is not None else None,
                 "seal": self.seal.to_json(),
                 "scale": self.noise.scale,
                 "privacy": self.privacy.to_json() if self.privacy else None,
@@ -116,6 +120,7 @@ class Request:
                 step=_typed(header.pop("step"), int),
                 roster=_typed(header.pop("roster"), str),
                 query=query_from_json(header.pop("query")),
+                form=form_from_json(header.pop("form")),
                 seal=seal_from_json(header.pop("seal")),
                 noise=Noise(_typed(header.pop("scale"), float, int)),
                 privacy=Privacy(**privacy) if privacy is not None else None,
@@ -382,6 +387,10 @@ def _check(request: Request, party: Party, roster: Roster) -> None:
     seal = request.seal
     insecure = isinstance(seal, Masked) and seal.neighbours is not None
     party.policy.check(request.query.name, seal.name, seal.corrupt, insecure, seal.honest(len(roster)), request.privacy)
+    if request.form is not None:
+        request.form.check(request.query)
+        if request.privacy is not None or not seal.computes:
+            raise RefusedError("a form of a sum is computed by a seal that can, and without epsilon only")
     search, domain = request.query.scored
     party.policy.check_work(search.work(request.voters, domain))
     if request.privacy is None:

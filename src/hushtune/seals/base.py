@@ -38,6 +38,7 @@ class Seal:
     dropouts: float = 0.1
     corrupt: float = 0.1
     name: ClassVar[str]
+    computes: ClassVar[bool] = False  # whether it can compute a form of a sum before anything is opened
 
     def __post_init__(self) -> None:
         for name in ("dropouts", "corrupt"):

@@ -1,0 +1,53 @@
+"""A sum that is not opened yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hushtune.errors import SettingError
+from hushtune.forms import Form
+from hushtune.query import Query
+
+Open = Callable[[Query, Form], Any]
+"""Asks the clients, and opens a form of the sum of their answers."""
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """A sum of which a form will be opened, once. Nobody is asked before `open`.
+
+    Seal 'threshold' computes the form under encryption; the others open the whole sum first, as the disclosures say.
+    """
+
+    query: Query
+    opener: Open
+    form: Form | None = None
+
+    def __getitem__(self, block: str) -> Sealed:
+        """One block of the sum."""
+        form = Form(block)
+        form.check(self.query)
+        return replace(self, form=form)
+
+    def at_least(self, threshold: int) -> Sealed:
+        """1 where an entry is at least the threshold, else 0."""
+        return replace(self, form=replace(self._block(), at_least=threshold))
+
+    def over(self, count: Sealed, least: int) -> Sealed:
+        """Quotients by another block of the same sum, no entry of which can be below `least`."""
+        if count.query != self.query:
+            raise SettingError("a sum is divided by a block of itself")
+        form = replace(self._block(), over=count._block().block, least=least)
+        form.check(self.query)
+        return replace(self, form=form)
+
+    def open(self) -> Any:
+        """The values: integers, or floats for quotients."""
+        return self.opener(self.query, self._block())
+
+    def _block(self) -> Form:
+        if self.form is None:
+            raise SettingError("choose a block of the sum first: sealed[name]")
+        return self.form
