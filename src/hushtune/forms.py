@@ -24,12 +24,14 @@ class Form:
         at_least: opens only which entries are at least this.
         over: opens only the quotients by this block, whose length divides the first one's; it is repeated.
         least: the smallest that an entry of `over` can be; public.
+        step: what all entries of `over` are multiples of; public.
     """
 
     block: str
     at_least: int | None = None
     over: str | None = None
     least: int | None = None
+    step: int = 1
 
     def __post_init__(self) -> None:
         if self.at_least is not None and self.over is not None:
@@ -38,6 +40,7 @@ class Form:
             integer("at_least", self.at_least, 1, 2**40)
         if self.over is not None:
             integer("least", self.least, 1, 2**40)
+            integer("step", self.step, 1, 2**40)
 
     def check(self, query: Query) -> None:
         """Refuses blocks that the query does not have."""

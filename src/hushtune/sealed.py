@@ -35,11 +35,11 @@ class Sealed:
         """1 where an entry is at least the threshold, else 0."""
         return replace(self, form=replace(self._block(), at_least=threshold))
 
-    def over(self, count: Sealed, least: int) -> Sealed:
-        """Quotients by another block of the same sum, no entry of which can be below `least`."""
+    def over(self, count: Sealed, least: int, step: int = 1) -> Sealed:
+        """Quotients by another block of the same sum, whose entries are multiples of `step` and at least `least`."""
         if count.query != self.query:
             raise SettingError("a sum is divided by a block of itself")
-        form = replace(self._block(), over=count._block().block, least=least)
+        form = replace(self._block(), over=count._block().block, least=least, step=step)
         form.check(self.query)
         return replace(self, form=form)
 

@@ -9,6 +9,7 @@ import typer
 
 from hushtune.cli import EXIT_CODES
 from hushtune.cli.bench import Json, bench_app
+from hushtune.cli.mhe import mhe_app
 
 app = typer.Typer(
     help="Tune hyperparameters across parties that may not show each other their data.",
@@ -22,6 +23,7 @@ app.add_typer(ledger_app, name="ledger")
 identity_app = typer.Typer(help="Make and show a client's signing key, and pin keys in a roster.", no_args_is_help=True)
 app.add_typer(identity_app, name="identity")
 app.add_typer(bench_app, name="bench")
+app.add_typer(mhe_app, name="mhe")
 
 
 def _version(wanted: bool) -> None:

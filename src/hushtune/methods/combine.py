@@ -200,7 +200,7 @@ class Combine(Method):
     def _clusters(self, run: Openings, query: ConfigSums, least: int) -> list[Cluster]:
         """Means of the clusters' configs and scores (lines 22 to 28). Their sizes are not needed, and not opened."""
         total = run.sealed(query)
-        quotients = total["sums"].over(total["counts"], least * query.unit).open()
+        quotients = total["sums"].over(total["counts"], least * query.unit, query.unit).open()
         centres, scores = means_of(quotients, query.groups)
         return ranked([Cluster(*found, 0.0) for found in zip(centres, scores.tolist(), strict=True)])
 

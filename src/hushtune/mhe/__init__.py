@@ -1,0 +1,1 @@
+"""Multiparty CKKS: OpenFHE in processes of its own, and what is computed there."""

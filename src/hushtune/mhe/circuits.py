@@ -1,0 +1,315 @@
+"""What is computed under encryption: polynomials in place of comparison and division, their errors, and the smudging.
+
+Both ends derive a circuit from public facts alone: the server its coefficients, a client what it encrypts and how much
+noise it adds to its partial decryption.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.polynomial import chebyshev
+
+from hushtune.errors import SettingError
+from hushtune.forms import Form
+from hushtune.privacy.skellam import IntArray
+from hushtune.space import FloatArray
+
+MOST_OPENINGS = 4  # ciphertexts that are decrypted under one set of keys
+LARGEST = 2**40  # the largest integer in a sum that is opened exactly
+_DEGREES = {3: 5, 4: 13, 5: 27, 6: 59, 7: 119, 8: 247, 9: 495}  # the highest degree of a series, by levels it takes
+_SURE = 6.5  # standard deviations, for errors that are not bounded
+_ERROR_DEVIATION = 3.19  # of the noise in fresh keys and ciphertexts, as the standard parameters have it
+_FINE_ENOUGH = 2.0**-28  # an error below this is not worth a longer polynomial
+_LARGEST_WEIGHT = 25.0  # sum of a series' absolute coefficients above which its evaluation loses precision
+_TOO_COARSE = 0.4  # an error of a comparison that cannot be cleaned any more
+_FLAT = 1e-8  # weight of a slope of one against an error of one, when a comparison is fitted
+_ROUNDED = 0.05  # deviation of the noise in integers, a tenth of what would spoil one
+_COARSEST = 1e-4  # an error with which nothing is computed
+_MOST_FITTED = 2_000  # counts for which a reciprocal is fitted one by one
+_CLEANING = 2  # levels
+_LEFT = 2  # levels that the distributed bootstrapping needs
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """CKKS with 128 bits of security (HEStd, classical, ternary secrets; OpenFHE checks it).
+
+    Args:
+        ring: the ring's dimension.
+        depth: how many multiplications can follow each other.
+        scale: bits of the scale.
+        first: bits of the last modulus that is left; an opened value is below 2^(first - scale - 1).
+        digits: of the key switching.
+    """
+
+    ring: int
+    depth: int
+    scale: int
+    first: int
+    digits: int
+
+    @property
+    def slots(self) -> int:
+        """How many values a ciphertext holds."""
+        return self.ring // 2
+
+    def fresh(self, clients: int) -> float:
+        """Deviation of the error in a slot of the sum of so many fresh ciphertexts under their joint key."""
+        coefficient = _ERROR_DEVIATION * math.sqrt(clients * (1 + 2 * self.ring / 3 * (clients + 1)))
+        return coefficient * math.sqrt(self.ring / 2) / 2**self.scale
+
+    @property
+    def drift(self) -> float:
+        """What one degree of a series loses because moduli are not quite the scale: primes of the form 2 k ring + 1.
+
+        Some such numbers lie between two primes; the factor is three times what was measured at most (tests/mhe).
+        """
+        return 6 * 2 * self.ring * self.depth / 2**self.scale
+
+
+PARAMETERS: Mapping[int, Parameters] = {
+    2**14: Parameters(2**14, 6, 53, 55, 7),
+    2**15: Parameters(2**15, 9, 57, 60, 3),
+}
+
+
+@dataclass(frozen=True)
+class Circuit:
+    """One form of a sum, with one ring's parameters.
+
+    Args:
+        parameters: of the ring.
+        error: a bound on the error of an opened value before smudging.
+        series: Chebyshev coefficients: of a comparison's polynomial, or of a division's one or two factors.
+        cleanings: how often y -> y^2 (3 - 2 y) follows a comparison, after a refresh.
+    """
+
+    parameters: Parameters
+    error: float
+    series: tuple[tuple[float, ...], ...] = ()
+    cleanings: int = 0
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether relinearisation keys are needed."""
+        return bool(self.series)
+
+    def smudging(self, deviation: float) -> float:
+        """The bits lambda that a party's noise of such a deviation reaches (Li, Micciancio, Schultz, Sorrell 2022)."""
+        return 2 * math.log2(deviation / (math.sqrt(12 * MOST_OPENINGS) * self.error))
+
+
+def deviation_of(form: Form | None, clients: int, precision: float) -> float:
+    """Each party's smudging: as much as leaves integers exact, and quotients with the precision asked for."""
+    total = precision if form is not None and form.over is not None else _ROUNDED
+    return total / math.sqrt(clients)
+
+
+@lru_cache(maxsize=256)
+def circuit(parameters: Parameters, form: Form | None, clients: int, largest: int) -> Circuit | None:
+    """The circuit for a form; None if these parameters cannot do it.
+
+    Args:
+        parameters: of the ring.
+        form: what is opened; None: the sum.
+        clients: how many encrypt.
+        largest: the largest absolute value of an entry of the sum.
+    """
+    if form is None or (form.at_least is None and form.over is None):
+        return Circuit(parameters, _SURE * parameters.fresh(clients)) if largest <= LARGEST else None
+    if form.at_least is not None:
+        return _comparison(parameters, clients, largest, form.at_least)
+    assert form.least is not None
+    if form.least >= largest:
+        return Circuit(parameters, _SURE * parameters.fresh(clients))
+    return _division(parameters, clients, form.least // form.step, largest // form.step)
+
+
+# ---- comparison --------------------------------------------------------------------------------------
+
+
+def _comparison(parameters: Parameters, clients: int, most: int, threshold: int) -> Circuit | None:
+    """1 for integers from the threshold to the largest, 0 below: by one polynomial, else by a coarse one and cleaning."""
+    if threshold > most:
+        raise SettingError(f"no sum reaches the threshold: it must be at most {most}, but got {threshold}")
+    best = coarse = None
+    for levels, degree in _DEGREES.items():
+        if levels > parameters.depth or most > 4_000:
+            break
+        found = _step(parameters, clients, most, threshold, degree)
+        if best is None or found.error < best.error:
+            best = found
+        if levels <= parameters.depth - _LEFT and found.error < _TOO_COARSE:
+            coarse = found
+        if best.error < _FINE_ENOUGH:
+            return best
+    if coarse is not None and (best is None or best.error > _FINE_ENOUGH):
+        cleaned = _cleaned(parameters, coarse)
+        if best is None or cleaned.error < best.error / 16:  # worth another trip
+            return cleaned
+    return best if best is not None and best.error < _COARSEST else None
+
+
+def _cleaned(parameters: Parameters, coarse: Circuit) -> Circuit:
+    """With as many cleanings as bring the error down to what the ciphertext's own noise leaves."""
+    error, count = coarse.error, 0
+    floor = _SURE * parameters.fresh(1) * 4
+    while error > floor and (count + 1) * _CLEANING <= parameters.depth:
+        error, count = max(floor, 3 * error**2), count + 1
+    return Circuit(parameters, error, coarse.series, count)
+
+
+def _step(parameters: Parameters, clients: int, most: int, threshold: int, degree: int) -> Circuit:
+    """A series of the degree that is right on the integers, and flat there, so that it does not blow up noise.
+
+    Least squares of values and derivatives. Equispaced interpolation alone would have huge slopes at the ends.
+    """
+    values = np.arange(most + 1)
+    points, wanted = 2 * values / most - 1, (values >= threshold).astype(np.float64)
+    basis = chebyshev.chebvander(points, degree)
+    slopes = _slopes(points, degree)
+    noise = _SURE * parameters.fresh(clients)
+    best = Circuit(parameters, math.inf)
+    for small in (1e-10, 1e-9, 1e-8, 1e-7, 1e-6):
+        found = _solved(np.vstack([basis, _FLAT * slopes]), np.concatenate([wanted, 0 * wanted]), small)
+        error = float(np.abs(basis @ found - wanted).max()) + noise * float(np.abs(slopes @ found).max())
+        error += _evaluated(parameters, found)
+        if float(np.abs(found).sum()) <= _LARGEST_WEIGHT and error < best.error:
+            best = Circuit(parameters, error, (tuple(found.tolist()),))
+    return best
+
+
+def _solved(system: FloatArray, target: FloatArray, small: float) -> FloatArray:
+    """Least squares, with a weight on the coefficients themselves."""
+    from scipy.linalg import lstsq
+
+    width = system.shape[1]
+    rows = np.vstack([system, small * np.eye(width)])
+    found = lstsq(rows, np.concatenate([target, np.zeros(width)]), cond=1e-16, lapack_driver="gelsy")[0]
+    return np.asarray(found)
+
+
+def _slopes(points: FloatArray, degree: int) -> FloatArray:
+    """Derivatives of the Chebyshev polynomials up to the degree, shape (points, degree + 1): T_k' = k U_(k - 1)."""
+    from scipy.special import eval_chebyu
+
+    orders = np.arange(degree + 1)
+    return np.asarray(orders * eval_chebyu(orders[None, :] - 1, points[:, None]))
+
+
+def _evaluated(parameters: Parameters, series: FloatArray) -> float:
+    """What evaluating a series under encryption adds."""
+    weights = np.abs(series)
+    degrees = min(float(weights @ np.arange(len(series))), len(series))
+    return degrees * parameters.drift + float(weights.sum()) * parameters.fresh(1)
+
+
+# ---- division ----------------------------------------------------------------------------------------
+
+
+def _division(parameters: Parameters, clients: int, least: int, largest: int) -> Circuit | None:
+    """Quotients by counts between two integers: by one series, or two that are multiplied.
+
+    s (u(c) v(c)) with u, v of n and m levels takes max(n + 1, m) + 1 of them: a product of degree 40 where one series
+    would have 27.
+    """
+    best: Circuit | None = None
+    for last in sorted(_DEGREES):
+        for first in (None, last - 1):
+            if last + 1 > parameters.depth or (first is not None and first not in _DEGREES):
+                continue
+            degrees = (_DEGREES[last],) if first is None else (_DEGREES[first], _DEGREES[last])
+            found = _reciprocal(parameters, clients, least, largest, degrees)
+            if best is None or found.error < best.error:
+                best = found
+            if best.error < _FINE_ENOUGH:
+                return best
+    return best if best is not None and best.error < _COARSEST else None
+
+
+def _reciprocal(parameters: Parameters, clients: int, least: int, largest: int, degrees: tuple[int, ...]) -> Circuit:
+    """Series whose product is near least/c on the counts, with the relative error that matters: a quotient is at most 1."""
+    counts = np.arange(least, largest + 1, dtype=np.float64)
+    if len(counts) > _MOST_FITTED:  # then between them as well
+        counts = (largest + least) / 2 - (largest - least) / 2 * np.cos(np.linspace(0, np.pi, _MOST_FITTED))
+    nodes = (2 * counts - (largest + least)) / (largest - least)
+    bases = [chebyshev.chebvander(nodes, degree) for degree in degrees]
+    basis = chebyshev.chebvander(nodes, sum(degrees) - len(degrees) + 1)  # roots come in pairs, degrees are odd
+    whole = _solved(basis * (counts / least)[:, None], np.ones(len(nodes)), 1e-14)
+    series = [whole] if len(degrees) == 1 else _factors(whole, degrees[0])
+    product = np.prod([b @ s for b, s in zip(bases, series, strict=True)], axis=0)
+    slope = sum(
+        np.prod(
+            [_slopes(nodes, degrees[n]) @ series[n] if n == at else bases[n] @ series[n] for n in range(len(series))],
+            axis=0,
+        )
+        for at in range(len(series))
+    )
+    fit = np.abs(product * counts / least - 1).max()
+    noise = _SURE * parameters.fresh(clients) * np.abs(slope * counts / least).max()
+    evaluated = sum(_evaluated(parameters, one) for one in series) * largest / least
+    error = float(fit + noise + evaluated + _SURE * parameters.fresh(clients))
+    return Circuit(parameters, error, tuple(tuple(one.tolist()) for one in series))
+
+
+def _factors(whole: FloatArray, degree: int) -> list[FloatArray]:
+    """Two series whose product is the given one, the first of at most the degree: every few of its roots, in order of
+    their angle, so that both factors are as smooth as the whole.
+    """
+    roots = chebyshev.chebroots(whole)
+    upper = roots[roots.imag > 1e-9]
+    upper = upper[np.argsort(np.angle(upper))]
+    count = min(degree // 2, len(upper))
+    taken = np.zeros(len(upper), dtype=bool)
+    taken[np.linspace(0, len(upper) - 1, count).round().astype(int)] = True
+    first = np.concatenate([upper[taken], upper[taken].conj()])
+    nodes = np.cos(np.pi * (np.arange(len(whole)) + 0.5) / len(whole))
+    values = np.prod(nodes[:, None] - first[None, :], axis=1).real
+    values /= np.exp(np.log(np.abs(values)).mean())
+    rest = chebyshev.chebval(nodes, whole) / values
+    size = np.exp(np.log(np.abs(rest)).mean() / 2)
+    lengths = degree, len(whole) - len(first) - 1
+    return [chebyshev.chebfit(nodes, part, at) for part, at in zip((values * size, rest / size), lengths, strict=True)]
+
+
+# ---- what a client encrypts --------------------------------------------------------------------------
+
+
+def inputs(
+    circuit: Circuit, form: Form | None, blocks: Mapping[str, IntArray], clients: int, largest: int
+) -> tuple[list[FloatArray], list[int]]:
+    """A client's numbers for its ciphertexts, and their levels: scaled so that none is lost on it later."""
+    depth, slots = circuit.parameters.depth, circuit.parameters.slots
+    if form is None:
+        vector = np.concatenate(list(blocks.values())).astype(np.float64)
+        pieces = [vector[at : at + slots] for at in range(0, len(vector), slots)]
+        return pieces, [depth - 1] * len(pieces)
+    values = blocks[form.block].astype(np.float64)
+    if len(values) > slots:
+        raise SettingError(f"a ciphertext holds {slots} values, but '{form.block}' has {len(values)}")
+    if form.at_least is not None:
+        return [2 * values / largest - 1 / clients], [depth - levels_of(circuit)]
+    if form.over is None:
+        return [values], [depth - 1]
+    assert form.least is not None
+    if not circuit.series:  # all counts are the same, and public
+        return [values / largest], [depth - 1]
+    counts = np.tile(blocks[form.over], len(values) // len(blocks[form.over])).astype(np.float64)
+    low, high = form.least, largest
+    scaled = 2 * counts / (high - low) - (high + low) / (high - low) / clients
+    return [scaled, values / low], [depth - levels_of(circuit), depth - 1]
+
+
+def levels_of(circuit: Circuit) -> int:
+    """How many levels a circuit takes before its first refresh."""
+    taken = [next(levels for levels, most in _DEGREES.items() if len(one) - 1 <= most) for one in circuit.series]
+    if not taken:
+        return 0
+    if circuit.cleanings:
+        return taken[0] + _LEFT
+    return taken[0]

@@ -1,0 +1,126 @@
+"""Where OpenFHE is: its wheels hold one interpreter's module each, so it gets a Python and an environment of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from hushtune.errors import MissingExtraError, SettingError
+
+WHEELS = {(3, 10): "openfhe==1.6.1.0.22.4", (3, 12): "openfhe==1.6.1.0.24.4"}
+"""Which release holds which interpreter's module; the second needs a newer C++ library than Debian 12 has."""
+
+_VARIABLE = "HUSHTUNE_MHE"
+_WANTED = " or ".join(".".join(map(str, version)) for version in WHEELS)
+_SAY = Callable[[str], None]
+
+
+def folder() -> Path:
+    """The environment's folder: $HUSHTUNE_MHE, else hushtune/mhe among the user's data."""
+    if given := os.environ.get(_VARIABLE):
+        return Path(given)
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(data) / "hushtune" / "mhe"
+
+
+def interpreter() -> Path:
+    """The Python that OpenFHE can be imported in; MissingExtraError says how to get one."""
+    found = folder() / "bin" / "python"
+    if found.exists():
+        return found
+    if sys.version_info[:2] in WHEELS and _imports(Path(sys.executable)):
+        return Path(sys.executable)
+    raise MissingExtraError(
+        f"seal 'threshold' needs OpenFHE in a Python of its own, but {folder()} holds none: run `hushtune mhe setup`"
+    )
+
+
+def setup(python: str | None = None, say: _SAY = print) -> Path:
+    """Makes the environment, with the first interpreter in which OpenFHE can be imported.
+
+    Args:
+        python: an interpreter to take. Default: any that can be found.
+        say: told what is done.
+    """
+    place = folder()
+    made = place / "bin" / "python"
+    if made.exists() and _imports(made):
+        say(f"{place} is there already, and OpenFHE can be imported in it")
+        return made
+    candidates = [Path(python)] if python is not None else list(_interpreters())
+    tried = []
+    for candidate in candidates:
+        version = _version(candidate)
+        if version not in WHEELS:
+            tried.append(f"{candidate} is " + (".".join(map(str, version)) if version else "no Python"))
+            continue
+        say(f"making {place} with {candidate}")
+        if (reason := _make(place, candidate, WHEELS[version], say)) is None:
+            say(f"OpenFHE can be imported in {made}")
+            return made
+        say(reason)
+        tried.append(f"{candidate}: {reason}")
+        shutil.rmtree(place, ignore_errors=True)
+    found = "; ".join(tried) or "none was found"
+    raise SettingError(
+        f"OpenFHE's wheels are for CPython {_WANTED}, but {found}; install one (for instance `pyenv install 3.10`, or "
+        "your system's package python3.12) and run `hushtune mhe setup --python PATH`"
+    )
+
+
+def _make(place: Path, python: Path, wheel: str, say: _SAY) -> str | None:
+    """None if all went well, else why not."""
+    if reason := _failed([str(python), "-m", "venv", "--clear", str(place)]):
+        return f"no environment could be made ({reason})"
+    say(f"installing {wheel}")
+    pip = [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel]
+    if reason := _failed(pip):
+        return f"{wheel} could not be installed ({reason})"
+    if reason := _failed([str(place / "bin" / "python"), "-c", "import openfhe"]):
+        return f"{wheel} cannot be imported ({reason})"
+    return None
+
+
+def _failed(command: list[str]) -> str | None:
+    """The last line a command that failed said."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        return str(error.strerror)
+    if done.returncode == 0:
+        return None
+    return (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[-1][:200]
+
+
+def _imports(python: Path) -> bool:
+    return _failed([str(python), "-c", "import openfhe"]) is None
+
+
+def _version(python: Path) -> tuple[int, int] | None:
+    try:
+        done = subprocess.run([str(python), "--version"], capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    found = re.search(r"Python (\d+)\.(\d+)", done.stdout + done.stderr)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def _interpreters() -> Iterator[Path]:
+    """Pythons of the right versions: this one, those on the path, those of pyenv and uv."""
+    if sys.version_info[:2] in WHEELS:
+        yield Path(sys.executable)
+    for major, minor in sorted(WHEELS, reverse=True):
+        if found := shutil.which(f"python{major}.{minor}"):
+            yield Path(found)
+        for root in (
+            Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions",
+            Path.home() / ".local" / "share" / "uv" / "python",
+        ):
+            for version in sorted(root.glob(f"*{major}.{minor}.*"), reverse=True):
+                if (version / "bin" / "python").exists():
+                    yield version / "bin" / "python"

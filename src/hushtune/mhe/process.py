@@ -1,0 +1,116 @@
+"""A sidecar as seen from hushtune: a child process, or one that outlives this process beside a client."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import stat
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from hushtune.errors import RefusedError
+from hushtune.mhe import sidecar
+from hushtune.mhe.environment import interpreter
+
+PATIENCE = 600.0  # seconds for one call; a damaged message can send OpenFHE into an endless loop
+
+
+class Sidecar:
+    """Calls of one process. Errors are RefusedErrors that name no values."""
+
+    def __init__(self, sink: BinaryIO, source: BinaryIO, pid: int) -> None:
+        self._sink, self._source, self._pid = sink, source, pid
+        self._calls = int.from_bytes(os.urandom(4), "big")
+        self.cpu = 0.0  # seconds that the process has computed for this object
+
+    @classmethod
+    def start(cls, parameters: dict[str, int], party: bool) -> Sidecar:
+        """A child process with a context: a party's, or the server's."""
+        child = _spawn(subprocess.PIPE, subprocess.PIPE, detached=False)
+        assert child.stdin is not None
+        assert child.stdout is not None
+        made = cls(child.stdin, child.stdout, child.pid)
+        made._child = child
+        made.call("begin", parameters=parameters, party=party)
+        return made
+
+    _child: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    def beside(cls, folder: Path, parameters: dict[str, int]) -> Sidecar:
+        """A party's process that later processes find again in the folder; it ends when it is closed or idle."""
+        folder.mkdir(mode=0o700, parents=True)
+        for name in ("in", "out"):
+            os.mkfifo(folder / name, 0o600)
+        ends = [os.open(folder / name, os.O_RDWR) for name in ("in", "out")]
+        child = _spawn(*ends, detached=True)
+        for end in ends:
+            os.close(end)
+        (folder / "pid").write_text(str(child.pid))
+        made = cls.found(folder)
+        made.call("begin", parameters=parameters, party=True)
+        return made
+
+    @classmethod
+    def found(cls, folder: Path) -> Sidecar:
+        """The process beside a client that was left in the folder."""
+        try:
+            pid = int((folder / "pid").read_text())
+            os.kill(pid, 0)
+            if not all(stat.S_ISFIFO((folder / name).stat().st_mode) for name in ("in", "out")):
+                raise OSError
+            sink, source = (os.open(folder / name, os.O_RDWR) for name in ("in", "out"))
+        except (OSError, ValueError):
+            raise RefusedError("this client's key share is lost: the process that held it has ended") from None
+        return cls(os.fdopen(sink, "wb"), os.fdopen(source, "rb", buffering=0), pid)
+
+    def call(self, op: str, *parts: bytes, **header: Any) -> list[bytes]:
+        """One message and its reply."""
+        self._calls += 1
+        try:
+            sidecar.write_message(self._sink, {"op": op, "call": self._calls, **header}, list(parts))
+            reply, found = self._reply()
+        except (EOFError, OSError, ValueError):
+            self.close()
+            raise RefusedError("the process that holds the key share has ended, or does not answer") from None
+        self.cpu += reply["cpu"]
+        if "error" in reply:
+            raise RefusedError(f"OpenFHE could not do '{op}' ({reply['error']})")
+        return found
+
+    def _reply(self) -> tuple[dict[str, Any], list[bytes]]:
+        """The reply to the last call; those to calls of a process that was killed are skipped."""
+        while True:
+            if not select.select([self._source], [], [], PATIENCE)[0]:
+                raise EOFError
+            reply, found = sidecar.read_message(self._source)
+            if reply["call"] == self._calls:
+                return reply, found
+
+    def close(self) -> None:
+        """Ends the process, and its secret with it."""
+        with suppress(OSError):
+            os.kill(self._pid, signal.SIGKILL)
+        if self._child is not None:
+            self._child.wait()
+        for stream in (self._sink, self._source):
+            with suppress(OSError):
+                stream.close()
+
+
+def _spawn(stdin: int, stdout: int, detached: bool) -> subprocess.Popen[bytes]:
+    """OpenFHE on one thread, with nothing of this process's environment but the path."""
+    keep = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LD_LIBRARY_PATH", "LANG")}
+    command: Sequence[str] = [str(interpreter()), "-I", sidecar.__file__]
+    return subprocess.Popen(
+        command,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=subprocess.DEVNULL,
+        env={**keep, "OMP_NUM_THREADS": "1"},
+        start_new_session=detached,
+    )
