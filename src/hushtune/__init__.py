@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from hushtune.rows import Rows, Split
     from hushtune.seals.clear import Clear
     from hushtune.seals.masked import Masked
+    from hushtune.seals.threshold import Threshold
     from hushtune.search import Search
     from hushtune.simulation import Simulation
     from hushtune.space import Candidates, Choice, Config, Float, Int, Space
@@ -66,6 +67,7 @@ _HOMES = {
     "rows": ["Rows", "Split"],
     "seals.clear": ["Clear"],
     "seals.masked": ["Masked"],
+    "seals.threshold": ["Threshold"],
     "search": ["Search"],
     "simulation": ["Simulation"],
     "space": ["Candidates", "Choice", "Config", "Float", "Int", "Space"],
@@ -107,6 +109,7 @@ __all__ = [
     "Space",
     "Split",
     "Surface",
+    "Threshold",
     "Vote",
     "__version__",
     "objective",

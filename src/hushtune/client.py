@@ -109,6 +109,7 @@ class Party:
     ledger: Ledger | None = field(default=None, repr=False)
     failure: str | None = field(default=None, repr=False)
     sessions: dict[str, Any] = field(default_factory=dict, repr=False)  # by run: the client's end of its seal
+    detached: bool = False  # whether what it begins for a run must outlive this process
     part: str = ""
     own: str = ""
     _parts: dict[Parts, list[Party]] = field(default_factory=dict, repr=False)

@@ -61,7 +61,8 @@ def of_form(query: Query, opened: Opened, form: Form) -> Disclosure:
     what = f"of the summed {query.meaning}: {form.words}"
     shape = (len(opened.blocks[form.block]),)
     readers = "server and every reader of the result"
-    return Disclosure(readers, what, shape, "seal 'threshold': computed under encryption, then opened", None)
+    mechanism = f"seal 'threshold': computed under encryption; smudging lambda {opened.smudging}"
+    return Disclosure(readers, what, shape, mechanism, None)
 
 
 def of_gathered(query: Query, opened: Opened) -> Disclosure:

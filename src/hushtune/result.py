@@ -41,6 +41,7 @@ class Opened:
         answered: how many clients' answers are in it.
         own: instead of a sum, every client's own answer, if that was asked for.
         form: which form of the sum was opened, if it was computed under encryption and nothing else was opened.
+        smudging: bits (lambda) by which every party's noise hides the error of what was decrypted.
     """
 
     query: str
@@ -49,6 +50,7 @@ class Opened:
     answered: int
     own: dict[Id, dict[str, list[int]]] | None = None
     form: dict[str, Any] | None = None
+    smudging: float | None = None
 
     def arrays(self) -> dict[Id, dict[str, IntArray]]:
         """Every client's own answer."""

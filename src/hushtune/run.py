@@ -30,10 +30,14 @@ from hushtune.result import LedgerNote, Opened, Result
 from hushtune.roster import Id
 from hushtune.runfolder import Kept, RunFolder
 from hushtune.sealed import Sealed
-from hushtune.seals.base import Seal, Session, sum_bits
+from hushtune.seals.base import Seal, Session, largest_sum, sum_bits
 from hushtune.seals.clear import ClearSession
+from hushtune.seals.threshold import Threshold
+from hushtune.seals.threshold_server import ThresholdServer
 from hushtune.search import Search
 from hushtune.space import Candidates, Config, FloatArray
+
+_LABELS = {"masked": "secure sum", "threshold": "encrypted"}
 
 
 @lru_cache(maxsize=64)
@@ -108,7 +112,7 @@ class Run:
         self._ledger_is_new = False
 
         self._honest = seal.honest(len(federation.roster))
-        self._session: Session | None = None
+        self._session: Session | ThresholdServer | None = None
 
     @property
     def share_variance(self) -> Fraction:
@@ -186,7 +190,7 @@ class Run:
         self.notes[name] = value
 
     def _exchange(self, name: str, out: Mapping[Id, bytes]) -> Mapping[Id, bytes | Dropped]:
-        label = f"secure sum: {name}" if self._seal.name == "masked" else name
+        label = name if self._seal.name == "clear" else f"{_LABELS[self._seal.name]}: {name}"
         return self._federation.exchange(label, out, self._progress)
 
     def _open(self, query: Query, step: int, gathered: bool, form: Form | None) -> Kept:
@@ -203,8 +207,10 @@ class Run:
             self._enough(dropped)
             each = {client: _plain(query, vector) for client, vector in own.items()}
             return Opened(query.name, {}, 0.0, len(each), each), dropped, {}
-        bits = sum_bits(len(roster), self._voters, query.bound, self.share_variance)
         last = step == len(self._bounds) - 1
+        if isinstance(self._session, ThresholdServer):
+            return self._computed(self._session, message, query, form, last)
+        bits = sum_bits(len(roster), self._voters, query.bound, self.share_variance)
         total, dropped, late = self._session.sum(message, query.bound.length, bits, self._exchange, last, self._reserve)
         answered = self._enough(dropped)
         return (
@@ -212,6 +218,19 @@ class Run:
             dropped,
             late,
         )
+
+    def _computed(self, session: ThresholdServer, message: bytes, query: Query, form: Form | None, last: bool) -> Kept:
+        """What a seal computes before it opens; nobody is missing then."""
+        assert isinstance(self._seal, Threshold)
+        largest = largest_sum(self.asked, self._voters, query.bound, self.share_variance)
+        length = query.bound.length if form is None else query.blocks[form.block]
+        values = session.open(message, form, length, largest, self._exchange, last, self._reserve)
+        blocks: dict[str, list[Any]] = _plain(query, np.rint(values).astype(np.int64)) if form is None else {}
+        if form is not None:
+            blocks[form.block] = values.tolist() if form.over is not None else np.rint(values).astype(int).tolist()
+        bits = self._seal.bits(self._seal.circuit(form, self.asked, largest), form, self.asked)
+        variance, said = float(self.share_variance * self._enough({})), form.to_json() if form is not None else None
+        return Opened(query.name, blocks, variance, self.asked, form=said, smudging=round(bits, 1)), {}, {}
 
     def _enough(self, dropped: Mapping[Id, str]) -> int:
         """How many answered; too few are an error."""

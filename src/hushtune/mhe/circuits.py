@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -61,7 +62,7 @@ class Parameters:
     def fresh(self, clients: int) -> float:
         """Deviation of the error in a slot of the sum of so many fresh ciphertexts under their joint key."""
         coefficient = _ERROR_DEVIATION * math.sqrt(clients * (1 + 2 * self.ring / 3 * (clients + 1)))
-        return coefficient * math.sqrt(self.ring / 2) / 2**self.scale
+        return coefficient * math.sqrt(self.ring / 2) * 2.0**-self.scale
 
     @property
     def drift(self) -> float:
@@ -69,7 +70,7 @@ class Parameters:
 
         Some such numbers lie between two primes; the factor is three times what was measured at most (tests/mhe).
         """
-        return 6 * 2 * self.ring * self.depth / 2**self.scale
+        return 6 * 2 * self.ring * self.depth * 2.0**-self.scale
 
 
 PARAMETERS: Mapping[int, Parameters] = {
@@ -85,12 +86,14 @@ class Circuit:
     Args:
         parameters: of the ring.
         error: a bound on the error of an opened value before smudging.
+        kind: what is computed.
         series: Chebyshev coefficients: of a comparison's polynomial, or of a division's one or two factors.
         cleanings: how often y -> y^2 (3 - 2 y) follows a comparison, after a refresh.
     """
 
     parameters: Parameters
     error: float
+    kind: Literal["sum", "comparison", "division"] = "sum"
     series: tuple[tuple[float, ...], ...] = ()
     cleanings: int = 0
 
@@ -98,6 +101,11 @@ class Circuit:
     def multiplies(self) -> bool:
         """Whether relinearisation keys are needed."""
         return bool(self.series)
+
+    @property
+    def divides(self) -> bool:
+        """Whether the series are factors of a reciprocal."""
+        return self.kind == "division"
 
     def smudging(self, deviation: float) -> float:
         """The bits lambda that a party's noise of such a deviation reaches (Li, Micciancio, Schultz, Sorrell 2022)."""
@@ -134,7 +142,7 @@ def circuit(parameters: Parameters, form: Form | None, clients: int, largest: in
 
 
 def _comparison(parameters: Parameters, clients: int, most: int, threshold: int) -> Circuit | None:
-    """1 for integers from the threshold to the largest, 0 below: by one polynomial, else by a coarse one and cleaning."""
+    """1 for integers from the threshold on, 0 below: by one polynomial, else by a coarse one and cleaning."""
     if threshold > most:
         raise SettingError(f"no sum reaches the threshold: it must be at most {most}, but got {threshold}")
     best = coarse = None
@@ -159,9 +167,9 @@ def _cleaned(parameters: Parameters, coarse: Circuit) -> Circuit:
     """With as many cleanings as bring the error down to what the ciphertext's own noise leaves."""
     error, count = coarse.error, 0
     floor = _SURE * parameters.fresh(1) * 4
-    while error > floor and (count + 1) * _CLEANING <= parameters.depth:
+    while error > floor:
         error, count = max(floor, 3 * error**2), count + 1
-    return Circuit(parameters, error, coarse.series, count)
+    return Circuit(parameters, error, "comparison", coarse.series, count)
 
 
 def _step(parameters: Parameters, clients: int, most: int, threshold: int, degree: int) -> Circuit:
@@ -174,13 +182,13 @@ def _step(parameters: Parameters, clients: int, most: int, threshold: int, degre
     basis = chebyshev.chebvander(points, degree)
     slopes = _slopes(points, degree)
     noise = _SURE * parameters.fresh(clients)
-    best = Circuit(parameters, math.inf)
+    best = Circuit(parameters, math.inf, "comparison")
     for small in (1e-10, 1e-9, 1e-8, 1e-7, 1e-6):
         found = _solved(np.vstack([basis, _FLAT * slopes]), np.concatenate([wanted, 0 * wanted]), small)
         error = float(np.abs(basis @ found - wanted).max()) + noise * float(np.abs(slopes @ found).max())
         error += _evaluated(parameters, found)
         if float(np.abs(found).sum()) <= _LARGEST_WEIGHT and error < best.error:
-            best = Circuit(parameters, error, (tuple(found.tolist()),))
+            best = Circuit(parameters, error, "comparison", (tuple(found.tolist()),))
     return best
 
 
@@ -225,7 +233,7 @@ def _division(parameters: Parameters, clients: int, least: int, largest: int) ->
                 continue
             degrees = (_DEGREES[last],) if first is None else (_DEGREES[first], _DEGREES[last])
             found = _reciprocal(parameters, clients, least, largest, degrees)
-            if best is None or found.error < best.error:
+            if best is None or found.error < best.error / (16 if first is not None else 1):  # worth a second series
                 best = found
             if best.error < _FINE_ENOUGH:
                 return best
@@ -233,7 +241,7 @@ def _division(parameters: Parameters, clients: int, least: int, largest: int) ->
 
 
 def _reciprocal(parameters: Parameters, clients: int, least: int, largest: int, degrees: tuple[int, ...]) -> Circuit:
-    """Series whose product is near least/c on the counts, with the relative error that matters: a quotient is at most 1."""
+    """Series whose product is near least/c on the counts; relative errors matter, because a quotient is at most 1."""
     counts = np.arange(least, largest + 1, dtype=np.float64)
     if len(counts) > _MOST_FITTED:  # then between them as well
         counts = (largest + least) / 2 - (largest - least) / 2 * np.cos(np.linspace(0, np.pi, _MOST_FITTED))
@@ -254,7 +262,7 @@ def _reciprocal(parameters: Parameters, clients: int, least: int, largest: int, 
     noise = _SURE * parameters.fresh(clients) * np.abs(slope * counts / least).max()
     evaluated = sum(_evaluated(parameters, one) for one in series) * largest / least
     error = float(fit + noise + evaluated + _SURE * parameters.fresh(clients))
-    return Circuit(parameters, error, tuple(tuple(one.tolist()) for one in series))
+    return Circuit(parameters, error, "division", tuple(tuple(one.tolist()) for one in series))
 
 
 def _factors(whole: FloatArray, degree: int) -> list[FloatArray]:
@@ -302,14 +310,21 @@ def inputs(
     counts = np.tile(blocks[form.over], len(values) // len(blocks[form.over])).astype(np.float64)
     low, high = form.least, largest
     scaled = 2 * counts / (high - low) - (high + low) / (high - low) / clients
-    return [scaled, values / low], [depth - levels_of(circuit), depth - 1]
+    return [scaled, values / low], [depth - levels_of(circuit), depth - len(circuit.series)]
+
+
+def refreshes(circuit: Circuit) -> list[int]:
+    """How many cleanings follow each refresh: as many as there are levels for, with some left for the next refresh."""
+    each, left, found = (circuit.parameters.depth - _LEFT) // _CLEANING, circuit.cleanings, []
+    while left:
+        found.append(min(left, circuit.parameters.depth // _CLEANING if left <= each else each))
+        left -= found[-1]
+    return found
 
 
 def levels_of(circuit: Circuit) -> int:
-    """How many levels a circuit takes before its first refresh."""
+    """How many levels the first ciphertext needs: for its series and products, or up to its first refresh."""
     taken = [next(levels for levels, most in _DEGREES.items() if len(one) - 1 <= most) for one in circuit.series]
-    if not taken:
-        return 0
-    if circuit.cleanings:
-        return taken[0] + _LEFT
-    return taken[0]
+    if circuit.kind == "division":
+        return max(levels + len(taken) - at for at, levels in enumerate(taken))
+    return taken[0] + (_LEFT if circuit.cleanings else 0)

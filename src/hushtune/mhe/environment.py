@@ -1,4 +1,4 @@
-"""Where OpenFHE is: its wheels hold one interpreter's module each, so it gets a Python and an environment of its own."""
+"""Where OpenFHE is: its wheels hold one interpreter's module each, so it gets a Python environment of its own."""
 
 from __future__ import annotations
 

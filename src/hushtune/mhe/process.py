@@ -7,10 +7,11 @@ import select
 import signal
 import stat
 import subprocess
+import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from hushtune.errors import RefusedError
 from hushtune.mhe import sidecar
@@ -22,7 +23,7 @@ PATIENCE = 600.0  # seconds for one call; a damaged message can send OpenFHE int
 class Sidecar:
     """Calls of one process. Errors are RefusedErrors that name no values."""
 
-    def __init__(self, sink: BinaryIO, source: BinaryIO, pid: int) -> None:
+    def __init__(self, sink: IO[bytes], source: IO[bytes], pid: int) -> None:
         self._sink, self._source, self._pid = sink, source, pid
         self._calls = int.from_bytes(os.urandom(4), "big")
         self.cpu = 0.0  # seconds that the process has computed for this object
@@ -35,6 +36,7 @@ class Sidecar:
         assert child.stdout is not None
         made = cls(child.stdin, child.stdout, child.pid)
         made._child = child
+        weakref.finalize(made, _end, child)
         made.call("begin", parameters=parameters, party=party)
         return made
 
@@ -47,7 +49,7 @@ class Sidecar:
         for name in ("in", "out"):
             os.mkfifo(folder / name, 0o600)
         ends = [os.open(folder / name, os.O_RDWR) for name in ("in", "out")]
-        child = _spawn(*ends, detached=True)
+        child = _spawn(ends[0], ends[1], detached=True)
         for end in ends:
             os.close(end)
         (folder / "pid").write_text(str(child.pid))
@@ -100,6 +102,12 @@ class Sidecar:
         for stream in (self._sink, self._source):
             with suppress(OSError):
                 stream.close()
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Nobody will ask it any more."""
+    child.kill()
+    child.wait()
 
 
 def _spawn(stdin: int, stdout: int, detached: bool) -> subprocess.Popen[bytes]:

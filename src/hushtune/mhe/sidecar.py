@@ -1,30 +1,28 @@
 """One party's end of multiparty CKKS: a process that holds a secret key share and never sends it.
 
-Runs in an interpreter that OpenFHE has a wheel for: nothing here needs more than Python 3.10 and openfhe. Messages on the
-standard streams: a header (JSON) and binary parts, each with its length before it. A reply to a step that was given once
-is given again to the same message, and to no other. The server's end is the same program without a secret.
+Runs in an interpreter that OpenFHE has a wheel for: nothing here needs more than Python 3.10 and openfhe. Messages on
+the standard streams: a header (JSON) and binary parts, with their lengths before them. The server's end is the same
+program without a secret.
 """
 
 from __future__ import annotations
 
 import cmath
-import hashlib
 import json
 import math
 import os
 import select
 import struct
-import sys
 import time
 from array import array
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 IDLE = 3600.0  # seconds without a message after which a party forgets its secret
 _HEAD = struct.Struct(">IQ")
 _LONGEST_HEADER, _LONGEST_PART = 2**24, 2**31
 
 
-def write_message(stream: BinaryIO, header: dict[str, Any], parts: "list[bytes]") -> None:
+def write_message(stream: IO[bytes], header: dict[str, Any], parts: list[bytes]) -> None:
     """One message: the lengths of the header and of each part come first."""
     text = json.dumps({**header, "lengths": [len(part) for part in parts]}).encode()
     stream.write(_HEAD.pack(len(text), sum(map(len, parts))))
@@ -33,7 +31,7 @@ def write_message(stream: BinaryIO, header: dict[str, Any], parts: "list[bytes]"
     stream.flush()
 
 
-def read_message(stream: BinaryIO) -> "tuple[dict[str, Any], list[bytes]]":
+def read_message(stream: IO[bytes]) -> tuple[dict[str, Any], list[bytes]]:
     """The next message; EOFError if there is none."""
     length, rest = _HEAD.unpack(_exactly(stream, _HEAD.size))
     if length > _LONGEST_HEADER or rest > _LONGEST_PART:
@@ -45,7 +43,7 @@ def read_message(stream: BinaryIO) -> "tuple[dict[str, Any], list[bytes]]":
     return header, [_exactly(stream, size) for size in lengths]
 
 
-def _exactly(stream: BinaryIO, size: int) -> bytes:
+def _exactly(stream: IO[bytes], size: int) -> bytes:
     pieces = []
     while size:
         piece = stream.read(size)
@@ -79,18 +77,23 @@ class Context:
         self.crypto = openfhe.GenCryptoContext(given)
         for feature in (openfhe.PKE, openfhe.KEYSWITCH, openfhe.LEVELEDSHE, openfhe.ADVANCEDSHE, openfhe.MULTIPARTY):
             self.crypto.Enable(feature)
-        self.ring, self.depth = ring, depth
+        openfhe.DisablePrecomputeCRTTablesAfterDeserializaton()  # which would take longer than all else
+        self.ring = ring
 
     def bytes_of(self, value: Any) -> bytes:
+        """Serialised."""
         return bytes(self.fhe.Serialize(value, self.fhe.BINARY))
 
     def public_key(self, content: bytes) -> Any:
+        """From bytes."""
         return self.fhe.DeserializePublicKeyString(content, self.fhe.BINARY)
 
     def eval_key(self, content: bytes) -> Any:
+        """From bytes."""
         return self.fhe.DeserializeEvalKeyString(content, self.fhe.BINARY)
 
     def ciphertext(self, content: bytes) -> Any:
+        """From bytes."""
         return self.fhe.DeserializeCiphertextString(content, self.fhe.BINARY)
 
 
@@ -102,9 +105,19 @@ class Party:
         self._keys: Any = None
         self._ephemeral: Any = None
         self._joint: Any = None
+        self._replies: dict[str, list[bytes]] = {}
 
-    def lead(self, header: dict[str, Any], parts: "list[bytes]") -> "list[bytes]":
-        """The first party: its public key, whose random polynomial all others take, and its first relinearisation share."""
+    def keep(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
+        """Keeps a reply under a name, for as long as there is the secret it was made with."""
+        self._replies[header["name"]] = parts
+        return []
+
+    def recall(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
+        """What was kept under a name."""
+        return self._replies.get(header["name"], [])
+
+    def lead(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
+        """The first party: its public key and its first relinearisation share, whose randomness all others take."""
         self._keys = self.context.crypto.KeyGen()
         found = [self.context.bytes_of(self._keys.publicKey)]
         if header["multiply"]:
@@ -113,7 +126,7 @@ class Party:
             found.append(self.context.bytes_of(key))
         return found
 
-    def join(self, header: dict[str, Any], parts: "list[bytes]") -> "list[bytes]":
+    def join(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
         """Every other party: the same for the lead's random polynomials."""
         lead = self.context.public_key(parts[0])
         self._keys = self.context.crypto.MultipartyKeyGen(lead, False, True)
@@ -125,17 +138,17 @@ class Party:
             found.append(self.context.bytes_of(key))
         return found
 
-    def second(self, header: dict[str, Any], parts: "list[bytes]") -> "list[bytes]":
+    def second(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
         """The second relinearisation share, from everybody's first: (a s_i, (P s - a u) s_i), each with noise."""
         joined = self.context.eval_key(parts[0])
         share = self.context.crypto.MultiMultEvalKey(self._keys.secretKey, joined, header["tag"])
         return [self.context.bytes_of(share)]
 
-    def third(self, header: dict[str, Any], parts: "list[bytes]") -> "list[bytes]":
+    def third(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
         """The third: a s (u_i - s_i) with noise. The ephemeral key is forgotten.
 
-        OpenFHE's own sequence takes u_i = s_i; its first two shares of a party then add up to P s_i plus noise, which is
-        the party's secret. With an ephemeral u_i (Mouchet et al. 2021, protocol RelinKeyGen) they do not.
+        OpenFHE's own sequence takes u_i = s_i; the first two shares of a party then add up to P s_i plus noise, which
+        gives its secret away. With an ephemeral u_i (Mouchet et al. 2021, protocol RelinKeyGen) they do not.
         """
         context, ring = self.context, self.context.ring
         secret, ephemeral = context.bytes_of(self._keys.secretKey), context.bytes_of(self._ephemeral)
@@ -144,22 +157,22 @@ class Party:
         self._ephemeral = None
         return [first_half(context.bytes_of(share), ring)]
 
-    def joint(self, header: dict[str, Any], parts: "list[bytes]") -> "list[bytes]":
+    def joint(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
         """Takes the joint public key."""
         self._joint = self.context.public_key(parts[0])
         return []
 
-    def encrypt(self, header: dict[str, Any], parts: "list[bytes]") -> "list[bytes]":
+    def encrypt(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
         """Each part, doubles, as one ciphertext, at the level that is given for it."""
         crypto, found = self.context.crypto, []
-        for part, level in zip(parts, header["levels"]):
+        for part, level in zip(parts, header["levels"], strict=True):
             values = array("d")
             values.frombytes(part)
             plain = crypto.MakeCKKSPackedPlaintext(list(values), 1, level)
             found.append(self.context.bytes_of(crypto.Encrypt(self._joint, plain)))
         return found
 
-    def decrypt(self, header: dict[str, Any], parts: "list[bytes]") -> "list[bytes]":
+    def decrypt(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
         """Partial decryptions, with Gaussian smudging of the given deviation in every slot, so in every coefficient."""
         crypto, found = self.context.crypto, []
         decrypt = crypto.MultipartyDecryptLead if header["lead"] else crypto.MultipartyDecryptMain
@@ -170,7 +183,7 @@ class Party:
             found.append(self.context.bytes_of(crypto.EvalAdd(share, plain)))
         return found
 
-    def refresh(self, header: dict[str, Any], parts: "list[bytes]") -> "list[bytes]":
+    def refresh(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
         """A share of the distributed bootstrapping: masked by the party's own randomness."""
         one, random = (self.context.ciphertext(part) for part in parts)
         shares = self.context.crypto.IntMPBootDecrypt(self._keys.secretKey, one, random)
@@ -185,11 +198,11 @@ class Evaluator:
         self._public: Any = None
         self._first: Any = None
         self._relin: Any = None
-        self._sums: "list[Any]" = []
+        self._sums: list[Any] = []
         self._found: Any = None
         self._random: Any = None
 
-    def public(self, header: dict[str, Any], parts: "list[bytes]") -> "list[bytes]":
+    def public(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
         """The joint public key."""
         self._public = self.context.public_key(parts[0])
         for part in parts[1:]:
@@ -198,14 +211,14 @@ class Evaluator:
             )
         return [self.context.bytes_of(self._public)]
 
-    def first(self, header: dict[str, Any], parts: "list[bytes]") -> "list[bytes]":
+    def first(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
         """Everybody's first relinearisation shares, added up."""
         joined = self.context.eval_key(parts[0])
         for part in parts[1:]:
             joined = self.context.crypto.MultiAddEvalKeys(joined, self.context.eval_key(part), header["tag"])
         return [self.context.bytes_of(joined)]
 
-    def second(self, header: dict[str, Any], parts: "list[bytes]") -> "list[bytes]":
+    def second(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
         """The second ones."""
         self._relin = self.context.eval_key(parts[0])
         for part in parts[1:]:
@@ -214,7 +227,7 @@ class Evaluator:
         self._first = self.context.bytes_of(self._relin)
         return [self._first]
 
-    def third(self, header: dict[str, Any], parts: "list[bytes]") -> "list[bytes]":
+    def third(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
         """The third ones, which complete the relinearisation key."""
         for part in parts:
             share = self.context.eval_key(with_second_half(self._first, part, self.context.ring))
@@ -223,21 +236,28 @@ class Evaluator:
         self._first = None
         return []
 
-    def add(self, header: dict[str, Any], parts: "list[bytes]") -> "list[bytes]":
+    def add(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
         """Adds one party's ciphertexts to the sums; `fresh` begins new ones."""
         found = [self.context.ciphertext(part) for part in parts]
         if header["fresh"]:
             self._sums = found
         else:
-            self._sums = [self.context.crypto.EvalAdd(one, other) for one, other in zip(self._sums, found)]
+            self._sums = [self.context.crypto.EvalAdd(one, other) for one, other in zip(self._sums, found, strict=True)]
         return []
 
-    def polynomial(self, header: dict[str, Any], parts: "list[bytes]") -> "list[bytes]":
-        """A Chebyshev series of what was found last, or of the first sum."""
-        self._found = self._series(self._sums[0] if header["fresh"] else self._found, header["coefficients"])
+    def clean(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
+        """y^2 (3 - 2 y) of what was found last: brings what is near 0 or 1 nearer."""
+        crypto, value = self.context.crypto, self._found
+        square = self._rescaled(crypto.EvalMult(value, value))
+        self._found = self._rescaled(crypto.EvalMult(square, crypto.EvalSub(3.0, crypto.EvalAdd(value, value))))
         return []
 
-    def divide(self, header: dict[str, Any], parts: "list[bytes]") -> "list[bytes]":
+    def polynomial(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
+        """A Chebyshev series of the first sum."""
+        self._found = self._series(self._sums[0], header["coefficients"])
+        return []
+
+    def divide(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
         """The second sum times one or two series of the first, whose product approximates the reciprocal."""
         count, found = self._sums
         for coefficients in header["factors"]:
@@ -245,15 +265,15 @@ class Evaluator:
         self._found = found
         return []
 
-    def whole(self, header: dict[str, Any], parts: "list[bytes]") -> "list[bytes]":
+    def whole(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
         """The sums themselves, made small for decryption."""
         return [self._small(total, header["towers"]) for total in self._sums]
 
-    def found(self, header: dict[str, Any], parts: "list[bytes]") -> "list[bytes]":
+    def found(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
         """What was computed, made small for decryption."""
         return [self._small(self._found, header["towers"])]
 
-    def boot(self, header: dict[str, Any], parts: "list[bytes]") -> "list[bytes]":
+    def boot(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
         """Begins the distributed bootstrapping of what was found last: what every party needs for its share."""
         crypto = self.context.crypto
         self._found = crypto.IntMPBootAdjustScale(self._found)
@@ -262,20 +282,20 @@ class Evaluator:
         one.RemoveElement(0)
         return [self.context.bytes_of(one), self.context.bytes_of(self._random)]
 
-    def booted(self, header: dict[str, Any], parts: "list[bytes]") -> "list[bytes]":
+    def booted(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
         """Ends it, with two parts from each party."""
         crypto, shares = self.context.crypto, [self.context.ciphertext(part) for part in parts]
         pairs = [shares[at : at + 2] for at in range(0, len(shares), 2)]
         self._found = crypto.IntMPBootEncrypt(self._public, crypto.IntMPBootAdd(pairs), self._random, self._found)
         return []
 
-    def fuse(self, header: dict[str, Any], parts: "list[bytes]") -> "list[bytes]":
+    def fuse(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
         """The values in the slots, from everybody's partial decryptions of one ciphertext."""
         plain = self.context.crypto.MultipartyDecryptFusion([self.context.ciphertext(part) for part in parts])
         plain.SetLength(header["length"])
         return [array("d", [value.real for value in plain.GetCKKSPackedValue()]).tobytes()]
 
-    def _series(self, value: Any, coefficients: "list[float]") -> Any:
+    def _series(self, value: Any, coefficients: list[float]) -> Any:
         doubled = [2 * coefficients[0], *coefficients[1:]]  # OpenFHE takes half of the first
         return self._rescaled(self.context.crypto.EvalChebyshevSeries(value, doubled, -1, 1))
 
@@ -291,7 +311,7 @@ class Evaluator:
 # ---- noise, and what OpenFHE's Python module has no calls for ----------------------------------------------
 
 
-def gaussians(count: int, deviation: float) -> "list[complex]":
+def gaussians(count: int, deviation: float) -> list[complex]:
     """So many complex numbers, each part Gaussian with the given deviation, from the system's cryptographic source."""
     words = array("Q")
     words.frombytes(os.urandom(16 * count))
@@ -303,7 +323,7 @@ def gaussians(count: int, deviation: float) -> "list[complex]":
     ]
 
 
-def vectors(content: bytes, ring: int) -> "list[tuple[int, int]]":
+def vectors(content: bytes, ring: int) -> list[tuple[int, int]]:
     """Where a serialised object has its residue vectors, and their moduli: a length, the residues, the modulus."""
     mark, size, at, found = struct.pack("<Q", ring), 8 * ring, 0, []
     while (at := content.find(mark, at)) >= 0:
@@ -319,7 +339,7 @@ def vectors(content: bytes, ring: int) -> "list[tuple[int, int]]":
     return found
 
 
-def _residues(content: bytes, at: int, ring: int) -> "array[int]":
+def _residues(content: bytes, at: int, ring: int) -> array[int]:
     found = array("Q")
     found.frombytes(content[at : at + 8 * ring])
     return found
@@ -330,8 +350,8 @@ def subtracted(one: bytes, other: bytes, ring: int) -> bytes:
     places, others, found = vectors(one, ring), vectors(other, ring), bytearray(one)
     if not places or [modulus for _, modulus in places] != [modulus for _, modulus in others]:
         raise ValueError("keys of other parameters")
-    for (at, modulus), (there, _) in zip(places, others):
-        pairs = zip(_residues(one, at, ring), _residues(other, there, ring))
+    for (at, modulus), (there, _) in zip(places, others, strict=True):
+        pairs = zip(_residues(one, at, ring), _residues(other, there, ring), strict=True)
         rest = array("Q", [a - b if a >= b else a - b + modulus for a, b in pairs])
         found[at : at + 8 * ring] = rest.tobytes()
     return bytes(found)
@@ -362,44 +382,23 @@ def with_second_half(key: bytes, half: bytes, ring: int) -> bytes:
 # ---- the loop ----------------------------------------------------------------------------------------------
 
 
-def serve(source: BinaryIO, sink: BinaryIO) -> None:
+def serve(source: IO[bytes], sink: IO[bytes]) -> None:
     """Answers until the stream ends, or nobody has asked for a long time."""
-    ends: "dict[str, Any]" = {}
-    given: "dict[str, tuple[bytes, list[bytes]]]" = {}
+    end: Any = None
     while select.select([source], [], [], IDLE)[0]:
         try:
             header, parts = read_message(source)
         except EOFError:
             return
-        started, reply = time.process_time(), {"call": header.get("call")}
+        started, reply, found = time.process_time(), {"call": header.get("call")}, []
         try:
-            found = _once(ends, given, header, parts)
+            if header["op"] == "begin":
+                end = (Party if header["party"] else Evaluator)(Context(**header["parameters"]))
+            else:
+                found = list(getattr(end, header["op"])(header, parts))
         except Exception as error:  # OpenFHE's texts name its own files, never values
-            reply["error"], found = (
-                f"{type(error).__name__}: {str(error).splitlines()[-1][:200] if str(error) else ''}",
-                [],
-            )
+            reply["error"] = f"{type(error).__name__}: {str(error)[-200:]}".splitlines()[-1]
         write_message(sink, {**reply, "cpu": time.process_time() - started}, found)
-
-
-def _once(
-    ends: "dict[str, Any]", given: "dict[str, Any]", header: dict[str, Any], parts: "list[bytes]"
-) -> "list[bytes]":
-    """The reply to one message. What has a name (`once`) is answered once; the same message gets the same reply."""
-    if header["op"] == "begin":
-        context = Context(**header["parameters"])
-        ends["end"] = (Party if header["party"] else Evaluator)(context)
-        return []
-    name = header.get("once")
-    if name is None:
-        return list(getattr(ends["end"], header["op"])(header, parts))
-    asked = {key: value for key, value in header.items() if key != "call"}
-    digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode() + b"".join(parts)).digest()
-    if name not in given:
-        given[name] = (digest, list(getattr(ends["end"], header["op"])(header, parts)))
-    if given[name][0] != digest:
-        raise PermissionError(f"step '{name}' was answered already, and this is another message")
-    return list(given[name][1])
 
 
 def main() -> None:
@@ -410,4 +409,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -36,14 +36,17 @@ from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Charge, charge_of
 from hushtune.privacy.noise import Noise
 from hushtune.privacy.skellam import IntArray
-from hushtune.query import Query, query_from_json, query_to_json
+from hushtune.query import Query, in_blocks, query_from_json, query_to_json
 from hushtune.roster import Roster
 from hushtune.rows import Parts
 from hushtune.seals import seal_from_json
-from hushtune.seals.base import Seal, sum_bits
+from hushtune.seals.base import Seal, largest_sum, sum_bits
 from hushtune.seals.clear import protect
 from hushtune.seals.masked import Masked
 from hushtune.seals.masked_client import MaskedClient
+from hushtune.seals.threshold import Threshold
+from hushtune.seals.threshold_client import Asked, ThresholdClient
+from hushtune.seals.threshold_wire import BEGINS, KIND
 from hushtune.wire import pack, unpack
 
 _LONGEST_PLAN = 10_000
@@ -156,8 +159,8 @@ def respond(message: bytes, party: Party, roster: Roster, prepare: Prepare = _no
     """A client's reply to one message: its sealed contribution, or a refusal that depends on no data."""
     try:
         header, parts = unpack(message)
-        if header.get("kind") == "masked":
-            return _masked(header, parts, message, party, roster, prepare)
+        if (sealed := _SEALED.get(str(header.get("kind")))) is not None:
+            return sealed(header, parts, message, party, roster, prepare)
         return _clear(message, party, roster, prepare)
     except CacheError as error:
         party.log(f"could not answer: {described(error)}")
@@ -198,7 +201,7 @@ def _masked(
     if (earlier := _earlier(party, run, step, digest)) is not None:
         return earlier
     if trip not in ("keys", "input"):
-        session = _session(party, run)
+        session = _session(party, run, MaskedClient)
         return _keep(party, None, run, step, digest, lambda: session.step(message, _no_input))
     if not parts:
         raise WireError(f"trip '{trip}' must carry the request")
@@ -215,7 +218,7 @@ def _masked(
             number = roster.ids.index(party.id)
             _forget_the_oldest(party)
             party.sessions[run] = MaskedClient(setting, number, party.randomness, party.client.identity)
-    session = _session(party, run)
+    session = _session(party, run, MaskedClient)
     if session.setting.terms != request.terms():
         raise RefusedError(_OTHER_TERMS)
     if trip == "keys":
@@ -232,14 +235,63 @@ def _masked(
     )
 
 
+def _threshold(
+    header: dict[str, Any], parts: list[bytes], message: bytes, party: Party, roster: Roster, prepare: Prepare
+) -> bytes:
+    """Seal 'threshold': replies are kept where the secret is; the ledger has the digest of the one with the input."""
+    run, trip = str(header.get("run")), str(header.get("trip"))
+    if trip not in (*BEGINS, "input"):
+        return _session(party, run, ThresholdClient).step(message, None)
+    if not parts:
+        raise WireError(f"trip '{trip}' must carry the request")
+    request = Request.from_bytes(parts[-1])
+    if request.run != run or not isinstance(request.seal, Threshold):
+        raise RefusedError("the request is not of this run and seal")
+    clients, variance = len(roster), _share_variance(request, roster)
+    largest = largest_sum(clients, request.voters, request.query.bound, variance)
+    if trip in BEGINS:
+        _accept(request, party, roster)
+        prepare(request)
+        if run not in party.sessions:
+            folder = party.folder / "mhe" / run if party.detached else None
+            _forget_the_oldest(party)
+            number = roster.ids.index(party.id)
+            party.sessions[run] = ThresholdClient(run, number, clients, request.terms(), folder)
+    session = _session(party, run, ThresholdClient)
+    if session.terms != request.terms():
+        raise RefusedError(_OTHER_TERMS)
+    circuit = request.seal.circuit(request.form, clients, largest)
+    asked = Asked(circuit, request.form, largest, request.seal.deviation(request.form, clients))
+    if trip in BEGINS:
+        return session.step(message, asked)
+    digest = _digest(message, party)
+    if _earlier(party, run, _step(request), digest) is not None:
+        return session.step(message, asked)
+    made: list[bytes] = []
+
+    def seal(vector: Callable[[], IntArray]) -> bytes:
+        made.append(session.step(message, asked, lambda: in_blocks(request.query, vector())))
+        return hashlib.sha256(made[0]).digest()
+
+    if _once(request, digest, party, roster, prepare, seal) != hashlib.sha256(made[0]).digest():
+        raise RefusedError("another process of this client was faster")
+    return made[0]
+
+
+_SEALED = {"masked": _masked, KIND: _threshold}
+
+
 def _digest(message: bytes, party: Party) -> bytes:
     """Stands for a message to this very client: two that share a ledger by mistake do not give each other's answers."""
     return hashlib.sha256(f"{party.id}\n".encode() + message).digest()
 
 
-def _session(party: Party, run: str) -> MaskedClient:
-    session: MaskedClient | None = party.sessions.get(run)
-    if session is None:
+_Session = TypeVar("_Session")
+
+
+def _session(party: Party, run: str, kind: type[_Session]) -> _Session:
+    session = party.sessions.get(run)
+    if not isinstance(session, kind):
         raise RefusedError("this client has no part in that run, or its state is lost")
     return session
 

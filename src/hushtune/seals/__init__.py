@@ -10,8 +10,9 @@ from hushtune.errors import SettingError
 from hushtune.seals.base import Seal
 from hushtune.seals.clear import Clear
 from hushtune.seals.masked import Masked
+from hushtune.seals.threshold import Threshold
 
-SEALS: dict[str, type[Seal]] = {Clear.name: Clear, Masked.name: Masked}
+SEALS: dict[str, type[Seal]] = {Clear.name: Clear, Masked.name: Masked, Threshold.name: Threshold}
 
 
 def seal_from_json(raw: Mapping[str, Any]) -> Seal:

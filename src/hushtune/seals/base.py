@@ -78,7 +78,7 @@ class Seal:
         """
         raise SettingError(f"seal '{self.name}' does not say what it sends")
 
-    def session(self, run: str, roster: Roster, terms: str, first: int = 0) -> Session:
+    def session(self, run: str, roster: Roster, terms: str, first: int = 0) -> Any:
         """The server's end, for all sums of one run that are opened without an interruption.
 
         Args:
@@ -121,7 +121,12 @@ class Session(Protocol):
         ...
 
 
+def largest_sum(clients: int, voters: int, bound: Bound, share_variance: Fraction) -> int:
+    """What no entry of a sum of so many contributions exceeds, except with probability 2^-120 because of noise."""
+    noise = reach(float(share_variance * clients)) if share_variance else 0
+    return clients * voters * bound.largest + noise
+
+
 def sum_bits(clients: int, voters: int, bound: Bound, share_variance: Fraction) -> int:
-    """Bits in which a sum of so many contributions wraps with probability below 2^-120: 32, or 64."""
-    largest = clients * voters * bound.largest + reach(float(share_variance * clients) or 1.0)
-    return 32 if largest < 2**31 else 64
+    """Bits in which such a sum does not wrap: 32, or 64."""
+    return 32 if largest_sum(clients, voters, bound, share_variance) < 2**31 else 64

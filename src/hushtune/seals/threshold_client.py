@@ -1,0 +1,207 @@
+"""The client's end of the threshold seal. The secret is in its sidecar; here is what it is asked to do with it.
+
+The trips of a first opening:
+
+    lead      the first client makes a public key, and if there is something to multiply its first relinearisation share
+    join      the others do, with the same public randomness
+    relin     all give their second relinearisation shares
+    input     all encrypt their vectors under the joint public key, and give their third relinearisation shares
+    refresh   if the circuit needs it: all give their shares of a distributed bootstrapping
+    decrypt   all decrypt partially, with smudging that each derives from the request
+
+Later openings with the same keys begin with `input`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hushtune.errors import RefusedError, WireError
+from hushtune.forms import Form
+from hushtune.mhe.circuits import MOST_OPENINGS, Circuit, inputs
+from hushtune.mhe.process import Sidecar
+from hushtune.privacy.skellam import IntArray
+from hushtune.seals.threshold_wire import BEGINS, TAG, checked, packed
+from hushtune.wire import unpack
+
+_PARTS = {"lead": (1,), "join": (2, 3), "relin": (1,), "input": (3,), "refresh": (2,), "decrypt": range(1, 65)}
+_MOST_TURNS = 16  # refreshes of one opening
+
+
+class Asked(NamedTuple):
+    """What a request says about one opening, as far as encryption is concerned.
+
+    Args:
+        circuit: how its form is computed.
+        form: what is opened; None: the sum.
+        largest: the largest absolute value of an entry of the sum.
+        deviation: of this client's smudging.
+    """
+
+    circuit: Circuit
+    form: Form | None
+    largest: int
+    deviation: float
+
+
+Vector = Callable[[], dict[str, IntArray]]
+"""Computes the client's noisy vector, by block."""
+
+
+def no_vector() -> dict[str, IntArray]:
+    """For trips that carry none."""
+    raise RefusedError("no input is due in this trip")
+
+
+@dataclass(repr=False)
+class ThresholdClient:
+    """One client in one run.
+
+    Args:
+        run: the run's id.
+        number: the client's place in the roster.
+        clients: how many there are.
+        terms: one text for the run's seal, privacy, noise and plan.
+        folder: where a sidecar that outlives this process is found again; None: it is this process's child.
+    """
+
+    run: str
+    number: int
+    clients: int
+    terms: str
+    folder: Path | None = None
+    _sidecar: Sidecar | None = None
+    _state: dict[str, Any] = field(default_factory=lambda: {"keys": -1, "opened": 0, "rounds": {}})
+
+    def __repr__(self) -> str:
+        return f"ThresholdClient(client={self.number})"
+
+    @property
+    def done(self) -> bool:
+        """Whether it holds no secrets any more."""
+        return self._sidecar is None
+
+    def step(self, message: bytes, asked: Asked | None, vector: Vector = no_vector) -> bytes:
+        """The reply to one message; the same message again gets the same bytes, another one for its place is refused.
+
+        Args:
+            message: the server's.
+            asked: what the request in it says, if there is one.
+            vector: called when an input is due.
+        """
+        header, parts = unpack(message)
+        trip, round_, turn = header.get("trip"), header.get("round"), header.get("turn")
+        if header.get("run") != self.run:
+            raise RefusedError("a message of another run")
+        if trip not in _PARTS or type(round_) is not int or type(turn) is not int or not 0 <= turn < _MOST_TURNS:
+            raise WireError(f"a threshold message must have a trip, a round and a turn, but got {trip!r}, {round_!r}")
+        if len(parts) not in _PARTS[trip]:
+            raise WireError(f"trip '{trip}' must have {list(_PARTS[trip])[:3]} parts, but got {len(parts)}")
+        checked(header, parts)
+        digest = hashlib.sha256(message).digest()
+        place = f"{round_} {trip} {turn}"
+        if trip in BEGINS:
+            if round_ > self._state["keys"]:
+                self._begin(round_, asked)
+        elif round_ < self._state["keys"]:
+            raise RefusedError(f"round {round_} is over")
+        sidecar = self._running()
+        if kept := sidecar.call("recall", name=place):
+            if kept[0] != digest:
+                raise RefusedError(f"trip '{trip}' of round {round_} was answered already, for another message")
+            return kept[1]
+        made = getattr(self, f"_{trip}")(sidecar, round_, parts, asked, vector)
+        reply = packed({"kind": trip, "round": round_}, *made)
+        sidecar.call("keep", digest, reply, name=place)
+        if trip == "decrypt" and header.get("last") is True:
+            self.close()
+        return reply
+
+    def _begin(self, round_: int, asked: Asked | None) -> None:
+        """A fresh process for a fresh set of keys; the old one is over."""
+        if asked is None:
+            raise WireError("a trip that makes keys must carry the request")
+        self.close()
+        parameters = dict(vars(asked.circuit.parameters))
+        if self.folder is None:
+            self._sidecar = Sidecar.start(parameters, party=True)
+        else:
+            self._sidecar = Sidecar.beside(self.folder / str(round_), parameters)
+        self._state = {"keys": round_, "opened": 0, "rounds": {}, "parameters": parameters}
+        self._state["multiplies"] = asked.circuit.multiplies
+
+    def _running(self) -> Sidecar:
+        if self._sidecar is None:
+            raise RefusedError("this client has no part in that run, or its state is lost")
+        return self._sidecar
+
+    # ---- trips ---------------------------------------------------------------------------------------
+
+    def _lead(self, sidecar: Sidecar, round_: int, parts: list[bytes], *_: Any) -> list[bytes]:
+        if self.number:
+            raise RefusedError("another client is the first in the roster")
+        return sidecar.call("lead", multiply=self._state["multiplies"])
+
+    def _join(self, sidecar: Sidecar, round_: int, parts: list[bytes], *_: Any) -> list[bytes]:
+        return sidecar.call("join", *parts[:-1], multiply=self._state["multiplies"])
+
+    def _relin(self, sidecar: Sidecar, round_: int, parts: list[bytes], *_: Any) -> list[bytes]:
+        return sidecar.call("second", *parts, tag=TAG)
+
+    def _input(
+        self, sidecar: Sidecar, round_: int, parts: list[bytes], asked: Asked | None, vector: Vector
+    ) -> list[bytes]:
+        public, relin, _ = parts
+        if asked is None or vars(asked.circuit.parameters) != self._state["parameters"]:
+            raise RefusedError("the request asks for other parameters than the keys were made for")
+        if asked.circuit.multiplies and not self._state["multiplies"]:
+            raise RefusedError("the keys were not made for multiplication")
+        if public:
+            sidecar.call("joint", public)
+        third = sidecar.call("third", relin, tag=TAG) if relin else []
+        values, levels = inputs(asked.circuit, asked.form, vector(), self.clients, asked.largest)
+        self._state["rounds"][str(round_)] = {"deviation": asked.deviation, "pieces": 1 if asked.form else len(values)}
+        found = sidecar.call("encrypt", *(numbers.tobytes() for numbers in values), levels=levels)
+        return [*found, *third]
+
+    def _refresh(self, sidecar: Sidecar, round_: int, parts: list[bytes], *_: Any) -> list[bytes]:
+        self._due(round_)
+        return sidecar.call("refresh", *parts)
+
+    def _decrypt(self, sidecar: Sidecar, round_: int, parts: list[bytes], *_: Any) -> list[bytes]:
+        """One opening for each input, with the smudging that this client derived itself."""
+        due = self._due(round_)
+        if len(parts) != due["pieces"] or self._state["opened"] + len(parts) > MOST_OPENINGS:
+            raise RefusedError(f"at most {MOST_OPENINGS} ciphertexts are decrypted under one set of keys")
+        self._state["opened"] += len(parts)
+        return sidecar.call("decrypt", *parts, lead=self.number == 0, deviation=due["deviation"])
+
+    def _due(self, round_: int) -> dict[str, Any]:
+        due: dict[str, Any] | None = self._state["rounds"].get(str(round_))
+        if due is None:
+            raise RefusedError(f"this client has sent no input in round {round_}")
+        return due
+
+    # ---- between processes ---------------------------------------------------------------------------
+
+    def dump(self) -> bytes:
+        """All that is needed to find the sidecar again; no secrets."""
+        return json.dumps(self._state).encode()
+
+    def load(self, state: bytes) -> ThresholdClient:
+        """Takes up the state that `dump` gave."""
+        self._state = json.loads(state)
+        if self.folder is not None and self._state["keys"] >= 0:
+            self._sidecar = Sidecar.found(self.folder / str(self._state["keys"]))
+        return self
+
+    def close(self) -> None:
+        """Ends the sidecar, and its secret with it."""
+        if self._sidecar is not None:
+            self._sidecar.close()
+            self._sidecar = None

@@ -1,0 +1,34 @@
+"""Messages of the threshold seal: what they hold, and that nothing of it was changed on its way.
+
+A bit that flips in a ciphertext makes garbage of it, or OpenFHE crash: so every message has a digest of its parts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from hushtune.errors import WireError
+from hushtune.wire import pack
+
+KIND = "threshold"
+BEGINS = ("lead", "join")  # the trips that make keys: the first party's, everybody else's
+TAG = "joint"  # of all keys and ciphertexts; every set of keys has a process of its own
+
+
+def packed(header: dict[str, Any], *parts: bytes) -> bytes:
+    """A message with a digest of its parts."""
+    return pack({**header, "digest": _digest(parts)}, *parts)
+
+
+def checked(header: dict[str, Any], parts: list[bytes]) -> None:
+    """Refuses parts that are not those which were sent."""
+    if header.get("digest") != _digest(parts):
+        raise WireError("the content of a message was changed on its way")
+
+
+def _digest(parts: Any) -> str:
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(len(part).to_bytes(8, "big") + part)
+    return found.hexdigest()
