@@ -213,3 +213,16 @@ def bench_flower(
     from hushtune.progress import Progress
 
     show.rows(flower.rows(_counts("nodes", nodes), length, repeats, Progress(quiet=json)), as_json=json)
+
+
+@bench_app.command("mhe")
+def bench_mhe(
+    clients: Annotated[str, typer.Option(help="Numbers of clients, e.g. 10,20.")] = "10,20",
+    json: Json = False,
+) -> None:
+    """PrivTuna's Tables II and III: CPU seconds of multiparty CKKS, all parties and the server together."""
+    from hushtune.bench import mhe
+    from hushtune.cli import show
+    from hushtune.progress import Progress
+
+    show.rows(mhe.rows(_counts("clients", clients), Progress(quiet=json)), as_json=json)

@@ -27,9 +27,10 @@ _SURE = 6.5  # standard deviations, for errors that are not bounded
 _ERROR_DEVIATION = 3.19  # of the noise in fresh keys and ciphertexts, as the standard parameters have it
 _FINE_ENOUGH = 2.0**-28  # an error below this is not worth a longer polynomial
 _LARGEST_WEIGHT = 25.0  # sum of a series' absolute coefficients above which its evaluation loses precision
-_TOO_COARSE = 0.4  # an error of a comparison that cannot be cleaned any more
+_TOO_COARSE = 0.25  # an error of a comparison that cannot be cleaned any more
 _FLAT = 1e-8  # weight of a slope of one against an error of one, when a comparison is fitted
 _ROUNDED = 0.05  # deviation of the noise in integers, a tenth of what would spoil one
+_WORTH_A_TRIP = 1e-6  # an error of a comparison above which the parties are asked for a refresh
 _COARSEST = 1e-4  # an error with which nothing is computed
 _MOST_FITTED = 2_000  # counts for which a reciprocal is fitted one by one
 _CLEANING = 2  # levels
@@ -156,11 +157,9 @@ def _comparison(parameters: Parameters, clients: int, most: int, threshold: int)
             coarse = found
         if best.error < _FINE_ENOUGH:
             return best
-    if coarse is not None and (best is None or best.error > _FINE_ENOUGH):
-        cleaned = _cleaned(parameters, coarse)
-        if best is None or cleaned.error < best.error / 16:  # worth another trip
-            return cleaned
-    return best if best is not None and best.error < _COARSEST else None
+    if best is not None and best.error < _WORTH_A_TRIP:
+        return best
+    return _cleaned(parameters, coarse) if coarse is not None else None
 
 
 def _cleaned(parameters: Parameters, coarse: Circuit) -> Circuit:
@@ -168,7 +167,7 @@ def _cleaned(parameters: Parameters, coarse: Circuit) -> Circuit:
     error, count = coarse.error, 0
     floor = _SURE * parameters.fresh(1) * 4
     while error > floor:
-        error, count = max(floor, 3 * error**2), count + 1
+        error, count = max(floor, error**2 * (3 + 2 * error)), count + 1
     return Circuit(parameters, error, "comparison", coarse.series, count)
 
 

@@ -25,8 +25,10 @@ class Sidecar:
 
     def __init__(self, sink: IO[bytes], source: IO[bytes], pid: int) -> None:
         self._sink, self._source, self._pid = sink, source, pid
-        self._calls = int.from_bytes(os.urandom(4), "big")
-        self.cpu = 0.0  # seconds that the process has computed for this object
+        self._call = int.from_bytes(os.urandom(4), "big")
+        self.calls: dict[str, int] = {}
+        self.cpu: dict[str, float] = {}  # seconds that the process has computed for this object, by operation
+        self.total = 0.0  # and for everything, reading and writing included
 
     @classmethod
     def start(cls, parameters: dict[str, int], party: bool) -> Sidecar:
@@ -72,17 +74,24 @@ class Sidecar:
 
     def call(self, op: str, *parts: bytes, **header: Any) -> list[bytes]:
         """One message and its reply."""
-        self._calls += 1
+        self._call += 1
         try:
-            sidecar.write_message(self._sink, {"op": op, "call": self._calls, **header}, list(parts))
+            sidecar.write_message(self._sink, {"op": op, "call": self._call, **header}, list(parts))
             reply, found = self._reply()
         except (EOFError, OSError, ValueError):
             self.close()
             raise RefusedError("the process that holds the key share has ended, or does not answer") from None
-        self.cpu += reply["cpu"]
+        step = str(header.get("step", op))
+        self.cpu[step] = self.cpu.get(step, 0.0) + reply["cpu"]
+        self.calls[step] = self.calls.get(step, 0) + 1
+        self.total = reply["total"]
         if "error" in reply:
             raise RefusedError(f"OpenFHE could not do '{op}' ({reply['error']})")
         return found
+
+    def once(self, step: str, name: str, *parts: bytes, **header: Any) -> list[bytes]:
+        """An operation that is done once under this name; again, it gives what it gave then."""
+        return self.call("once", *parts, step=step, name=f"{name} {step}", **header)
 
     def _reply(self) -> tuple[dict[str, Any], list[bytes]]:
         """The reply to the last call; those to calls of a process that was killed are skipped."""
@@ -90,7 +99,7 @@ class Sidecar:
             if not select.select([self._source], [], [], PATIENCE)[0]:
                 raise EOFError
             reply, found = sidecar.read_message(self._source)
-            if reply["call"] == self._calls:
+            if reply["call"] == self._call:
                 return reply, found
 
     def close(self) -> None:

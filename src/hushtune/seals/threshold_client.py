@@ -14,7 +14,6 @@ Later openings with the same keys begin with `input`.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -56,6 +55,18 @@ Vector = Callable[[], dict[str, IntArray]]
 def no_vector() -> dict[str, IntArray]:
     """For trips that carry none."""
     raise RefusedError("no input is due in this trip")
+
+
+class _Ask(NamedTuple):
+    """One message, taken apart; `again`: it was answered before."""
+
+    sidecar: Sidecar
+    place: str
+    round: int
+    parts: list[bytes]
+    asked: Asked | None
+    vector: Vector
+    again: bool
 
 
 @dataclass(repr=False)
@@ -103,21 +114,19 @@ class ThresholdClient:
         if len(parts) not in _PARTS[trip]:
             raise WireError(f"trip '{trip}' must have {list(_PARTS[trip])[:3]} parts, but got {len(parts)}")
         checked(header, parts)
-        digest = hashlib.sha256(message).digest()
-        place = f"{round_} {trip} {turn}"
         if trip in BEGINS:
             if round_ > self._state["keys"]:
                 self._begin(round_, asked)
         elif round_ < self._state["keys"]:
             raise RefusedError(f"round {round_} is over")
-        sidecar = self._running()
-        if kept := sidecar.call("recall", name=place):
-            if kept[0] != digest:
-                raise RefusedError(f"trip '{trip}' of round {round_} was answered already, for another message")
-            return kept[1]
-        made = getattr(self, f"_{trip}")(sidecar, round_, parts, asked, vector)
-        reply = packed({"kind": trip, "round": round_}, *made)
-        sidecar.call("keep", digest, reply, name=place)
+        sidecar, place = self._running(), f"{round_} {trip} {turn}"
+        said = json.dumps(header, sort_keys=True).encode()  # with the digest of all parts
+        known = sidecar.call("recall", name=place)
+        if known and known != [said]:
+            raise RefusedError(f"trip '{trip}' of round {round_} was answered already, for another message")
+        ask = _Ask(sidecar, place, round_, parts, asked, vector, again=bool(known))
+        reply = packed({"kind": trip, "round": round_}, *getattr(self, f"_{trip}")(ask))
+        sidecar.call("keep", said, name=place)
         if trip == "decrypt" and header.get("last") is True:
             self.close()
         return reply
@@ -142,44 +151,46 @@ class ThresholdClient:
 
     # ---- trips ---------------------------------------------------------------------------------------
 
-    def _lead(self, sidecar: Sidecar, round_: int, parts: list[bytes], *_: Any) -> list[bytes]:
+    def _lead(self, ask: _Ask) -> list[bytes]:
         if self.number:
             raise RefusedError("another client is the first in the roster")
-        return sidecar.call("lead", multiply=self._state["multiplies"])
+        return ask.sidecar.once("lead", ask.place, multiply=self._state["multiplies"])
 
-    def _join(self, sidecar: Sidecar, round_: int, parts: list[bytes], *_: Any) -> list[bytes]:
-        return sidecar.call("join", *parts[:-1], multiply=self._state["multiplies"])
+    def _join(self, ask: _Ask) -> list[bytes]:
+        return ask.sidecar.once("join", ask.place, *ask.parts[:-1], multiply=self._state["multiplies"])
 
-    def _relin(self, sidecar: Sidecar, round_: int, parts: list[bytes], *_: Any) -> list[bytes]:
-        return sidecar.call("second", *parts, tag=TAG)
+    def _relin(self, ask: _Ask) -> list[bytes]:
+        return ask.sidecar.once("second", ask.place, *ask.parts, tag=TAG)
 
-    def _input(
-        self, sidecar: Sidecar, round_: int, parts: list[bytes], asked: Asked | None, vector: Vector
-    ) -> list[bytes]:
-        public, relin, _ = parts
+    def _input(self, ask: _Ask) -> list[bytes]:
+        (public, relin, _), asked, sidecar = ask.parts, ask.asked, ask.sidecar
         if asked is None or vars(asked.circuit.parameters) != self._state["parameters"]:
             raise RefusedError("the request asks for other parameters than the keys were made for")
         if asked.circuit.multiplies and not self._state["multiplies"]:
             raise RefusedError("the keys were not made for multiplication")
         if public:
-            sidecar.call("joint", public)
-        third = sidecar.call("third", relin, tag=TAG) if relin else []
-        values, levels = inputs(asked.circuit, asked.form, vector(), self.clients, asked.largest)
-        self._state["rounds"][str(round_)] = {"deviation": asked.deviation, "pieces": 1 if asked.form else len(values)}
-        found = sidecar.call("encrypt", *(numbers.tobytes() for numbers in values), levels=levels)
-        return [*found, *third]
+            sidecar.once("joint", ask.place, public)
+        third = sidecar.once("third", ask.place, relin, tag=TAG) if relin else []
+        if ask.again:
+            return [*sidecar.once("encrypt", ask.place), *third]
+        values, levels = inputs(asked.circuit, asked.form, ask.vector(), self.clients, asked.largest)
+        pieces = 1 if asked.form is not None else len(values)
+        self._state["rounds"][str(ask.round)] = {"deviation": asked.deviation, "pieces": pieces}
+        return [*sidecar.once("encrypt", ask.place, *(v.tobytes() for v in values), levels=levels), *third]
 
-    def _refresh(self, sidecar: Sidecar, round_: int, parts: list[bytes], *_: Any) -> list[bytes]:
-        self._due(round_)
-        return sidecar.call("refresh", *parts)
+    def _refresh(self, ask: _Ask) -> list[bytes]:
+        self._due(ask.round)
+        return ask.sidecar.once("refresh", ask.place, *ask.parts)
 
-    def _decrypt(self, sidecar: Sidecar, round_: int, parts: list[bytes], *_: Any) -> list[bytes]:
+    def _decrypt(self, ask: _Ask) -> list[bytes]:
         """One opening for each input, with the smudging that this client derived itself."""
-        due = self._due(round_)
-        if len(parts) != due["pieces"] or self._state["opened"] + len(parts) > MOST_OPENINGS:
-            raise RefusedError(f"at most {MOST_OPENINGS} ciphertexts are decrypted under one set of keys")
-        self._state["opened"] += len(parts)
-        return sidecar.call("decrypt", *parts, lead=self.number == 0, deviation=due["deviation"])
+        due = self._due(ask.round)
+        if not ask.again:
+            if len(ask.parts) != due["pieces"] or self._state["opened"] + len(ask.parts) > MOST_OPENINGS:
+                raise RefusedError(f"at most {MOST_OPENINGS} ciphertexts are decrypted under one set of keys")
+            self._state["opened"] += len(ask.parts)
+        lead = self.number == 0
+        return ask.sidecar.once("decrypt", ask.place, *ask.parts, lead=lead, deviation=due["deviation"])
 
     def _due(self, round_: int) -> dict[str, Any]:
         due: dict[str, Any] | None = self._state["rounds"].get(str(round_))

@@ -1,0 +1,220 @@
+"""What multiparty CKKS costs: PrivTuna's Tables II and III, through the seal's own protocol, a process per party."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hushtune.client import Client, Party
+from hushtune.forms import Form
+from hushtune.method import Facts
+from hushtune.methods.cells import Cells
+from hushtune.methods.combine import Combine
+from hushtune.methods.tallies import CellCounts, ConfigSums
+from hushtune.mhe.process import Sidecar
+from hushtune.objectives.base import objective
+from hushtune.privacy.skellam import IntArray
+from hushtune.progress import Progress
+from hushtune.query import in_blocks
+from hushtune.randomness import SystemRandomness
+from hushtune.roster import Roster
+from hushtune.seals.threshold import Threshold
+from hushtune.seals.threshold_client import Asked, ThresholdClient
+from hushtune.search import Search
+from hushtune.space import Candidates, Config, Float, Space
+from hushtune.trials import TrialStore
+
+_RUN = "0" * 32
+_KEYS = ("begin", "lead", "join", "second", "third", "joint", "public", "first")
+_PRIMITIVES = {
+    "secret and public key share": ("lead", "join"),
+    "joint public key": ("public",),
+    "relinearisation shares, all three": ("second", "third"),
+    "relinearisation key": ("first",),
+    "encrypt": ("encrypt",),
+    "add": ("add",),
+    "multiply": ("multiply",),
+    "divide": ("divide",),
+    "compare": ("polynomial",),
+    "bootstrapping share": ("refresh",),
+    "bootstrapping, server": ("boot", "booted"),
+    "decryption share with smudging": ("decrypt",),
+    "fusion": ("fuse",),
+}
+SETTINGS = {10: 2**14, 20: 2**15}
+_GRID = Space(lr=Float(0.01, 0.5), momentum=Float(0.0, 0.95)).grid(lr=8, momentum=5)
+
+
+class Room:
+    """All parties of a run and its server, with what they have used."""
+
+    def __init__(self, clients: int, ring: int) -> None:
+        self.seal = Threshold(ring=ring, smudging=0.0)
+        self.ids = tuple(f"client-{at:02}" for at in range(clients))
+        self.ends = {id_: ThresholdClient(_RUN, at, clients, "bench") for at, id_ in enumerate(self.ids)}
+        self.server = self.seal.session(_RUN, Roster(self.ids), "bench")
+        self.bytes = 0
+
+    def open(self, form: Form, vectors: Mapping[str, dict[str, IntArray]], largest: int) -> tuple[Any, dict[str, Any]]:
+        """What is opened, and a row of what that took."""
+        clients = len(self.ids)
+        asked = Asked(self.seal.circuit(form, clients, largest), form, largest, self.seal.deviation(form, clients))
+
+        def exchange(name: str, out: Mapping[str, bytes]) -> Mapping[str, bytes]:
+            replies = {}
+            for client, message in out.items():
+                vector = vectors[client]
+                replies[client] = self.ends[client].step(message, asked, lambda v=vector: v)  # type: ignore[misc]
+                self.bytes += len(message) + len(replies[client])
+            return replies
+
+        length = len(vectors[self.ids[0]][form.block])
+        began, wall, sent = self._cpu(), time.monotonic(), self.bytes
+        values = self.server.open(b"request", form, length, largest, exchange, last=False, reserve=lambda: None)
+        bits = self.seal.bits(asked.circuit, form, clients)
+        return values, {
+            "cpu_seconds": self._cpu() - began,
+            "wall_seconds": time.monotonic() - wall,
+            "bytes_per_client": (self.bytes - sent) // clients,
+            "lambda": round(bits, 1),
+            "degrees": "x".join(str(len(one) - 1) for one in asked.circuit.series),
+        }
+
+    def sidecars(self) -> list[Sidecar]:
+        """Everybody's processes."""
+        running = [end._sidecar for end in self.ends.values()] + [self.server._keys and self.server._keys.evaluator]
+        return [one for one in running if one is not None]
+
+    def _cpu(self) -> float:
+        return time.process_time() + sum(one.total for one in self.sidecars())
+
+    def close(self) -> None:
+        """Ends all processes."""
+        for one in self.sidecars():
+            one.close()
+
+
+def rows(clients: list[int], progress: Progress) -> Iterator[dict[str, Any]]:
+    """For each number of clients: PF-Mean, PF-DBSCAN, and every primitive."""
+    for count in clients:
+        ring = SETTINGS.get(count, 2**15)
+        with tempfile.TemporaryDirectory() as folder, progress.phase(f"{count} parties", 4) as advance:
+            room = Room(count, ring)
+            try:
+                yield from _rows(room, ring, Path(folder), advance)
+            finally:
+                room.close()
+
+
+def _rows(room: Room, ring: int, folder: Path, advance: Callable[[int], None]) -> Iterator[dict[str, Any]]:
+    parties, common = _parties(room, folder), {"clients": len(room.ids), "ring": ring}
+    mean, form, largest = _mean(room, parties)
+    _, keys = room.open(form, mean, largest)  # makes the keys; what follows does not
+    advance(1)
+    yield {"name": "keys and a first PF-Mean", **common, **_rounded(keys)}
+    quotients, found = room.open(form, mean, largest)
+    advance(1)
+    yield {"name": "PF-Mean", **common, **_rounded(found), "mse": _mse(quotients, form, mean)}
+    counts, form, largest = _counts(room, parties)
+    mask, first = room.open(form, counts, largest)
+    advance(1)
+    exact = form.of(_total(counts))
+    sums, form, largest = _clusters(room, parties, np.rint(mask) > 0)
+    quotients, second = room.open(form, sums, largest)
+    advance(1)
+    both = {name: first[name] + second[name] for name in ("cpu_seconds", "wall_seconds", "bytes_per_client")}
+    said = {"lambda": f"{first['lambda']}, {second['lambda']}", "degrees": f"{first['degrees']}, {second['degrees']}"}
+    yield {
+        "name": "PF-DBSCAN",
+        **common,
+        **_rounded({**both, **said}),
+        "mse": _mse(quotients, form, sums),
+        "mask_exact": bool((np.rint(mask) == exact).all()),
+    }
+    yield from _primitives(room, common)
+
+
+def _rounded(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()}
+
+
+def _primitives(room: Room, common: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """CPU milliseconds of one call each, over all calls that were made."""
+    evaluator = room.sidecars()[-1]
+    evaluator.call("multiply")
+    one, random = evaluator.call("boot")
+    shares = [part for end in room.sidecars()[:-1] for part in end.call("refresh", one, random)]
+    evaluator.call("booted", *shares)
+    spent: Counter[str] = Counter()
+    made: Counter[str] = Counter()
+    for sidecar in room.sidecars():
+        spent.update(sidecar.cpu)
+        made.update(sidecar.calls)
+    for name, operations in _PRIMITIVES.items():
+        seconds = sum(spent[op] for op in operations)
+        calls = max(made[op] for op in operations)
+        yield {"name": name, **common, "calls": calls, "cpu_ms": round(1000 * seconds / max(1, calls), 1)}
+
+
+# ---- what the parties hold ---------------------------------------------------------------------------
+
+
+@objective
+def _loss(config: Config, data: Any) -> float:
+    """Best around the party's own learning rate, with a large momentum; or around another one, with a small one."""
+    near = abs(config["lr"] - data[0]) + 0.2 * abs(config["momentum"] - 0.9)
+    far = 0.1 + abs(config["lr"] - 0.1) + 0.2 * abs(config["momentum"] - 0.1)
+    return float(min(near, far, 1.0))
+
+
+def _parties(room: Room, folder: Path) -> dict[str, Party]:
+    rng, store = np.random.default_rng(0), TrialStore(folder / "trials.db")
+    data = {id_: np.array([rng.uniform(0.35, 0.45)]) for id_ in room.ids}
+    return {id_: Party(id_, Client(data[id_], _loss), store, folder, SystemRandomness()) for id_ in room.ids}
+
+
+def _method(strategy: Any, room: Room) -> Combine:
+    candidates: Candidates = _GRID
+    return Combine(strategy).settled(Facts(candidates, len(room.ids), None, room.seal, Search()))
+
+
+def _vectors(query: CellCounts | ConfigSums, parties: Mapping[str, Party]) -> dict[str, dict[str, IntArray]]:
+    return {id_: in_blocks(query, query.bound.check(query.answer(party))) for id_, party in parties.items()}
+
+
+def _mean(room: Room, parties: Mapping[str, Party]) -> tuple[dict[str, dict[str, IntArray]], Form, int]:
+    query = _method("mean", room).query(_GRID, Search())
+    assert isinstance(query, ConfigSums)
+    form = Form("sums", over="counts", least=len(room.ids) * query.unit, step=query.unit)
+    return _vectors(query, parties), form, len(room.ids) * query.bound.largest
+
+
+def _counts(room: Room, parties: Mapping[str, Party]) -> tuple[dict[str, dict[str, IntArray]], Form, int]:
+    method = _method("dbscan", room)
+    query = method.query(_GRID, Search())
+    assert isinstance(query, CellCounts)
+    return _vectors(query, parties), Form("counts", at_least=method.min_points), len(room.ids) * query.bound.largest
+
+
+def _clusters(room: Room, parties: Mapping[str, Party], dense: Any) -> tuple[dict[str, dict[str, IntArray]], Form, int]:
+    method = _method("dbscan", room)
+    clusters = tuple(Cells(_GRID.space, method.cell).clusters(dense).tolist())
+    query = method.query(_GRID, Search(), clusters)
+    assert isinstance(query, ConfigSums)
+    form = Form("sums", over="counts", least=(method.min_points or 1) * query.unit, step=query.unit)
+    return _vectors(query, parties), form, len(room.ids) * query.bound.largest
+
+
+def _total(vectors: Mapping[str, dict[str, IntArray]]) -> dict[str, IntArray]:
+    blocks = list(vectors.values())
+    return {name: np.sum([block[name] for block in blocks], axis=0) for name in blocks[0]}
+
+
+def _mse(values: Any, form: Form, vectors: Mapping[str, dict[str, IntArray]]) -> float:
+    return float(f"{np.mean((values - form.of(_total(vectors))) ** 2):.2g}")
