@@ -26,7 +26,7 @@ ROWS = [  # lowest first; a package name stands for all its modules, unless a mo
     ],
     ["privacy"],
     ["rows", "trials", "objectives", "client", "search", "adaptive", "pairs"],
-    ["bounds", "query", "forms", "seals", "privacy.release"],
+    ["bounds", "query", "forms", "mhe", "seals", "privacy.request", "privacy.release"],
     [
         "federation",
         "disclosures",
@@ -115,6 +115,6 @@ def test_seeded_randomness_is_made_only_for_simulations() -> None:
     makers = [name for name, path in modules().items() if "SimulatedRandomness(" in path.read_text()]
     assert sorted(makers) == ["federation.endpoint", "federation.local", "simulation"]
     for name, path in modules().items():
-        if name.startswith(("privacy", "seals")):
+        if name.startswith(("privacy", "seals", "mhe")):
             assert "default_rng" not in path.read_text()
             assert "np.random" not in path.read_text()

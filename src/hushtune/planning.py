@@ -21,7 +21,7 @@ from hushtune.privacy.events import Event
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger, charge_of
 from hushtune.privacy.noise import Noise
-from hushtune.privacy.release import Request
+from hushtune.privacy.request import Request
 from hushtune.progress import Progress
 from hushtune.run import calibrate, plan_of, rule_of
 from hushtune.seals.base import Seal, sum_bits

@@ -22,7 +22,7 @@ from hushtune.privacy.events import Event
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Charge, Ledger, charge_of
 from hushtune.privacy.noise import Noise
-from hushtune.privacy.release import Request
+from hushtune.privacy.request import Request
 from hushtune.privacy.skellam import IntArray
 from hushtune.progress import Progress
 from hushtune.query import Query, in_blocks

@@ -92,6 +92,8 @@ def _learned(result: Result) -> list[str]:
 def _trust(result: Result) -> list[str]:
     if result.seal["name"] == "masked":
         return _masked(result)
+    if result.seal["name"] == "threshold":
+        return _threshold(result)
     if result.privacy is None:
         return ["INSECURE CHOICE, seal 'clear': the server sees every client's own contribution."]
     return [
@@ -123,6 +125,18 @@ def _masked(result: Result) -> list[str]:
             "not to lie about who dropped out."
         )
     return lines
+
+
+def _threshold(result: Result) -> list[str]:
+    reached = min((opened.smudging for opened in result.opened if opened.smudging is not None), default=0.0)
+    return [
+        "Seal 'threshold': a server that follows the protocol sees nothing but what is listed above, alone or together "
+        f"with up to {result.asked - 1} of the {result.asked} clients, as long as ring learning with errors is hard "
+        f"(128 bits). What is opened has an error that depends on others' secrets; every client's noise hides it with "
+        f"at least {reached:g} bits (lambda).",
+        "TRUSTED: the server, to follow the protocol. One that does not can have a single client's ciphertext "
+        "decrypted instead of the sum; seal 'masked' with pinned identities holds against that.",
+    ]
 
 
 def _rest(result: Result) -> list[str]:

@@ -24,7 +24,7 @@ from hushtune.federation.local import LocalFederation
 from hushtune.method import Facts, Method
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
-from hushtune.privacy.release import parts_of
+from hushtune.privacy.request import parts_of
 from hushtune.progress import Progress
 from hushtune.result import Result
 from hushtune.roster import Roster

@@ -11,16 +11,18 @@ import numpy as np
 from hushtune.adaptive import Adaptive, search_from_json
 from hushtune.disclosures import CHOICE, Disclosure, of_form, of_gathered, of_sum
 from hushtune.errors import BoundError, HushtuneError
-from hushtune.forms import form_from_json
+from hushtune.forms import Form, form_from_json
 from hushtune.method import Facts
 from hushtune.methods import method_from_json
 from hushtune.privacy.accounting import rule_from_json
 from hushtune.privacy.noise import Noise
 from hushtune.privacy.skellam import IntArray
 from hushtune.query import Query
-from hushtune.result import Result
+from hushtune.result import Opened, Result
 from hushtune.run import Replay, place_of, plan_of
 from hushtune.seals import seal_from_json
+from hushtune.seals.base import largest_sum
+from hushtune.seals.threshold import Threshold
 from hushtune.space import config_key
 
 
@@ -118,6 +120,7 @@ def _choice(result: Result) -> Iterator[Check]:
         f"{len(replay.notes)} notes, {len(replay.left_out)} left out",
     )
     yield from _possible(result, replay)
+    yield from _smudging(result, replay)
     yield from _totals(result, replay)
     seal, noise = seal_from_json(result.seal), Noise(result.noise["scale"])
     expected: list[Disclosure] = []
@@ -151,6 +154,9 @@ def _possible(result: Result, replay: Replay) -> Iterator[Check]:
     """Clients' own answers are within their bound, and exact sums within what so many answers can add up to."""
     voters = method_from_json(result.method).voters
     for query, opened in zip(replay.queries, result.opened, strict=True):
+        if (form := form_from_json(opened.form)) is not None:
+            yield _possible_form(opened, form)
+            continue
         blocks = [list(own.values()) for own in (opened.own or {}).values()] or [list(opened.blocks.values())]
         vectors = [np.concatenate([np.asarray(block) for block in own]) for own in blocks]
         most = query.bound.largest * (1 if opened.own is not None else voters * opened.answered)
@@ -158,6 +164,37 @@ def _possible(result: Result, replay: Replay) -> Iterator[Check]:
         if opened.own is not None:
             inside = inside and not opened.blocks and all(_within(query, vector) for vector in vectors)
         yield Check("the opened values are ones that clients can send", inside, f"'{query.name}', largest {most}")
+
+
+def _possible_form(opened: Opened, form: Form) -> Check:
+    """Comparisons are 0 or 1; a quotient of what is at most its divisor is about 0 to 1."""
+    values = np.asarray(opened.blocks[form.block], dtype=np.float64)
+    inside = True
+    if form.at_least is not None:
+        inside = bool(np.isin(values, (0, 1)).all())
+    elif form.over is not None:
+        inside = bool((np.abs(values - 0.5) <= 1).all())
+    return Check("the opened values are ones that clients can send", inside, f"'{opened.query}', {form.words}")
+
+
+def _smudging(result: Result, replay: Replay) -> Iterator[Check]:
+    """lambda follows from the circuit that each opening takes, and reaches what was asked for."""
+    seal = seal_from_json(result.seal)
+    if not isinstance(seal, Threshold):
+        found = [opened.smudging for opened in result.opened if opened.smudging is not None]
+        yield Check("no smudging is claimed", not found, f"seal '{seal.name}'")
+        return
+    share, voters = (
+        Noise(result.noise["scale"]).share_variance(seal.honest(result.asked)),
+        method_from_json(result.method).voters,
+    )
+    for query, opened in zip(replay.queries, result.opened, strict=True):
+        form = form_from_json(opened.form)
+        circuit = seal.circuit(form, result.asked, largest_sum(result.asked, voters, query.bound, share))
+        bits = round(seal.bits(circuit, form, result.asked), 1)
+        yield Check(
+            "lambda follows from the circuit", opened.smudging == bits, f"computed {bits}, stated {opened.smudging}"
+        )
 
 
 def _within(query: Query, vector: IntArray) -> bool:

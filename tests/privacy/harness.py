@@ -13,7 +13,7 @@ import hushtune as ht
 from hushtune.client import Party
 from hushtune.methods.ballots import TopVotes
 from hushtune.privacy.accounting import Sums
-from hushtune.privacy.release import Request
+from hushtune.privacy.request import Request
 from hushtune.randomness import SystemRandomness
 from hushtune.roster import Roster
 from hushtune.run import calibrate, plan_of

@@ -17,7 +17,8 @@ from hushtune.privacy import release
 from hushtune.privacy.accounting import Sums
 from hushtune.privacy.audit import epsilon_lower_bound
 from hushtune.privacy.noise import Noise
-from hushtune.privacy.release import Request, respond
+from hushtune.privacy.release import respond
+from hushtune.privacy.request import Request
 from hushtune.randomness import SimulatedRandomness
 from hushtune.roster import Roster
 from hushtune.run import calibrate, plan_of

@@ -18,7 +18,8 @@ import hushtune as ht
 from hushtune.client import Party
 from hushtune.methods.ballots import TopVotes
 from hushtune.privacy.noise import Noise
-from hushtune.privacy.release import contribution, parts_of
+from hushtune.privacy.release import contribution
+from hushtune.privacy.request import parts_of
 from hushtune.randomness import SimulatedRandomness
 from hushtune.rows import Parts
 from hushtune.trials import TrialStore
@@ -265,7 +266,8 @@ def test_a_client_with_trials_of_its_own_refuses_to_be_split(tmp_path: Path) -> 
     import optuna
 
     from hushtune.privacy.ledger import Ledger
-    from hushtune.privacy.release import Request, respond
+    from hushtune.privacy.release import respond
+    from hushtune.privacy.request import Request
     from hushtune.roster import Roster
     from hushtune.run import plan_of
 

@@ -18,7 +18,8 @@ from hushtune.methods.ballots import TopVotes
 from hushtune.privacy import skellam
 from hushtune.privacy.events import SkellamShift
 from hushtune.privacy.noise import Noise
-from hushtune.privacy.release import Request, contribution, respond
+from hushtune.privacy.release import contribution, respond
+from hushtune.privacy.request import Request
 from hushtune.randomness import SimulatedRandomness
 from hushtune.roster import Roster
 from hushtune.rows import WHOLE

@@ -12,7 +12,8 @@ from tests.privacy.harness import NOISE, PLAN, RUN, party, refusal, request
 import hushtune as ht
 from hushtune.client import Party
 from hushtune.privacy.noise import Noise
-from hushtune.privacy.release import Request, respond
+from hushtune.privacy.release import respond
+from hushtune.privacy.request import Request
 from hushtune.roster import Roster
 from hushtune.seals.clear import Clear
 from hushtune.wire import pack, unpack

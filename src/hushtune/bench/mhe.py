@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,18 @@ from hushtune.mhe.process import Sidecar
 from hushtune.objectives.base import objective
 from hushtune.privacy.skellam import IntArray
 from hushtune.progress import Progress
-from hushtune.query import in_blocks
 from hushtune.randomness import SystemRandomness
 from hushtune.roster import Roster
+from hushtune.rows import WHOLE
 from hushtune.seals.threshold import Threshold
 from hushtune.seals.threshold_client import Asked, ThresholdClient
 from hushtune.search import Search
+from hushtune.simulation import Shortcut
 from hushtune.space import Candidates, Config, Float, Space
 from hushtune.trials import TrialStore
+
+Vectors = dict[str, dict[str, IntArray]]
+"""What each client contributes, by block."""
 
 _RUN = "0" * 32
 _KEYS = ("begin", "lead", "join", "second", "third", "joint", "public", "first")
@@ -61,7 +66,7 @@ class Room:
         self.server = self.seal.session(_RUN, Roster(self.ids), "bench")
         self.bytes = 0
 
-    def open(self, form: Form, vectors: Mapping[str, dict[str, IntArray]], largest: int) -> tuple[Any, dict[str, Any]]:
+    def open(self, form: Form, vectors: Vectors, largest: int) -> tuple[Any, dict[str, Any]]:
         """What is opened, and a row of what that took."""
         clients = len(self.ids)
         asked = Asked(self.seal.circuit(form, clients, largest), form, largest, self.seal.deviation(form, clients))
@@ -184,25 +189,26 @@ def _method(strategy: Any, room: Room) -> Combine:
     return Combine(strategy).settled(Facts(candidates, len(room.ids), None, room.seal, Search()))
 
 
-def _vectors(query: CellCounts | ConfigSums, parties: Mapping[str, Party]) -> dict[str, dict[str, IntArray]]:
-    return {id_: in_blocks(query, query.bound.check(query.answer(party))) for id_, party in parties.items()}
+def _vectors(query: CellCounts | ConfigSums, parties: Mapping[str, Party]) -> Vectors:
+    everybody = Shortcut(list(parties.values()), WHOLE, _GRID, Search(), Fraction(0), 0)
+    return {id_: dict(blocks) for id_, blocks in everybody.gather(query).items()}
 
 
-def _mean(room: Room, parties: Mapping[str, Party]) -> tuple[dict[str, dict[str, IntArray]], Form, int]:
+def _mean(room: Room, parties: Mapping[str, Party]) -> tuple[Vectors, Form, int]:
     query = _method("mean", room).query(_GRID, Search())
     assert isinstance(query, ConfigSums)
     form = Form("sums", over="counts", least=len(room.ids) * query.unit, step=query.unit)
     return _vectors(query, parties), form, len(room.ids) * query.bound.largest
 
 
-def _counts(room: Room, parties: Mapping[str, Party]) -> tuple[dict[str, dict[str, IntArray]], Form, int]:
+def _counts(room: Room, parties: Mapping[str, Party]) -> tuple[Vectors, Form, int]:
     method = _method("dbscan", room)
     query = method.query(_GRID, Search())
     assert isinstance(query, CellCounts)
     return _vectors(query, parties), Form("counts", at_least=method.min_points), len(room.ids) * query.bound.largest
 
 
-def _clusters(room: Room, parties: Mapping[str, Party], dense: Any) -> tuple[dict[str, dict[str, IntArray]], Form, int]:
+def _clusters(room: Room, parties: Mapping[str, Party], dense: Any) -> tuple[Vectors, Form, int]:
     method = _method("dbscan", room)
     clusters = tuple(Cells(_GRID.space, method.cell).clusters(dense).tolist())
     query = method.query(_GRID, Search(), clusters)
@@ -211,10 +217,10 @@ def _clusters(room: Room, parties: Mapping[str, Party], dense: Any) -> tuple[dic
     return _vectors(query, parties), form, len(room.ids) * query.bound.largest
 
 
-def _total(vectors: Mapping[str, dict[str, IntArray]]) -> dict[str, IntArray]:
+def _total(vectors: Vectors) -> dict[str, IntArray]:
     blocks = list(vectors.values())
     return {name: np.sum([block[name] for block in blocks], axis=0) for name in blocks[0]}
 
 
-def _mse(values: Any, form: Form, vectors: Mapping[str, dict[str, IntArray]]) -> float:
+def _mse(values: Any, form: Form, vectors: Vectors) -> float:
     return float(f"{np.mean((values - form.of(_total(vectors))) ** 2):.2g}")

@@ -16,13 +16,15 @@ from hushtune.errors import CacheError, RefusedError, SettingError, WireError, d
 from hushtune.federation.envelope import Answer, Letter, proof_text
 from hushtune.objectives.base import check_data, check_space
 from hushtune.privacy.ledger import Ledger
-from hushtune.privacy.release import Request, refused, respond
+from hushtune.privacy.release import refused, respond
+from hushtune.privacy.request import Request
 from hushtune.progress import unseen
 from hushtune.randomness import SimulatedRandomness, SystemRandomness
 from hushtune.roster import Id, Roster
 from hushtune.seals.graph import Shape
 from hushtune.seals.masked_client import MaskedClient
 from hushtune.seals.masked_setting import Setting
+from hushtune.seals.threshold_client import ThresholdClient
 from hushtune.space import space_of
 from hushtune.trials import TrialStore
 from hushtune.wire import unpack
@@ -79,7 +81,7 @@ class Endpoint:
         folder = self._home / "clients" / self._name
         ledger = None if self._seed is not None else self._client.ledger or Ledger(folder / "ledger.db")
         store = TrialStore(self._home / "trials.db")
-        return Party(name, self._client, store, folder, SystemRandomness(), ledger, own=self._name)
+        return Party(name, self._client, store, folder, SystemRandomness(), ledger, detached=True, own=self._name)
 
     def _respond(self, letter: Letter, party: Party, state: dict[str, Any]) -> tuple[bytes, bytes]:
         run = str(unpack(letter.message)[0].get("run"))
@@ -94,8 +96,8 @@ class Endpoint:
                 raise RefusedError("this client's ledger does not know the run, though its state does")
             party.sessions[run] = _restored(kept, roster, party)
         reply = respond(letter.message, party, roster, lambda request: self._prepare(request, party))
-        session: MaskedClient | None = party.sessions.get(run)
-        if session is not None and session.made(reply):
+        session = party.sessions.get(run)
+        if isinstance(session, ThresholdClient) or (session is not None and session.made(reply)):
             kept = {} if session.done else _dumped(session, None if self._roster else roster.ids)
         elif "session" in state:  # refused, or on record already: nothing has changed
             return reply, json.dumps(state).encode()
@@ -120,19 +122,22 @@ def _named(nodes: Any) -> Roster:
     return Roster(tuple(nodes))
 
 
-def _restored(kept: dict[str, Any], roster: Roster, party: Party) -> MaskedClient:
-    setting = Setting(kept["run"], roster, Shape(**kept["shape"]), kept["terms"])
+def _restored(kept: dict[str, Any], roster: Roster, party: Party) -> MaskedClient | ThresholdClient:
     number = roster.ids.index(party.id)
+    if kept["shape"] is None:
+        folder = party.folder / "mhe" / kept["run"]
+        return ThresholdClient(kept["run"], number, len(roster), kept["terms"], folder).load(kept["session"].encode())
+    setting = Setting(kept["run"], roster, Shape(**kept["shape"]), kept["terms"])
     session = MaskedClient(setting, number, party.randomness, party.client.identity)
     return session.load(kept["session"].encode())
 
 
-def _dumped(session: MaskedClient, nodes: tuple[Id, ...] | None) -> dict[str, Any]:
-    setting = session.setting
+def _dumped(session: MaskedClient | ThresholdClient, nodes: tuple[Id, ...] | None) -> dict[str, Any]:
+    said = session if isinstance(session, ThresholdClient) else session.setting
     return {
-        "run": setting.run,
+        "run": said.run,
         "nodes": nodes,
-        "terms": setting.terms,
-        "shape": asdict(setting.shape),
+        "terms": said.terms,
+        "shape": asdict(said.shape) if isinstance(said, Setting) else None,
         "session": session.dump().decode(),
     }

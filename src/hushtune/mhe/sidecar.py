@@ -1,21 +1,20 @@
 """One party's end of multiparty CKKS: a process that holds a secret key share and never sends it.
 
-Runs in an interpreter that OpenFHE has a wheel for: nothing here needs more than Python 3.10 and openfhe. Messages on
-the standard streams: a header (JSON) and binary parts, with their lengths before them. The server's end is the same
-program without a secret.
+Runs in an interpreter that OpenFHE has a wheel for: nothing here needs more than Python 3.10, openfhe and the numpy
+that it brings. Messages on the standard streams: a header (JSON) and binary parts, with their lengths before them. The
+server's end is the same program without a secret.
 """
 
 from __future__ import annotations
 
-import cmath
 import json
-import math
 import os
 import select
 import struct
 import time
-from array import array
 from typing import IO, Any
+
+import numpy as np
 
 IDLE = 3600.0  # seconds without a message after which a party forgets its secret
 _HEAD = struct.Struct(">IQ")
@@ -172,9 +171,7 @@ class Party:
         """Each part, doubles, as one ciphertext, at the level that is given for it."""
         crypto, found = self.context.crypto, []
         for part, level in zip(parts, header["levels"], strict=True):
-            values = array("d")
-            values.frombytes(part)
-            plain = crypto.MakeCKKSPackedPlaintext(list(values), 1, level)
+            plain = crypto.MakeCKKSPackedPlaintext(np.frombuffer(part).tolist(), 1, level)
             found.append(self.context.bytes_of(crypto.Encrypt(self._joint, plain)))
         return found
 
@@ -304,7 +301,7 @@ class Evaluator:
         """The values in the slots, from everybody's partial decryptions of one ciphertext."""
         plain = self.context.crypto.MultipartyDecryptFusion([self.context.ciphertext(part) for part in parts])
         plain.SetLength(header["length"])
-        return [array("d", [value.real for value in plain.GetCKKSPackedValue()]).tobytes()]
+        return [np.array(plain.GetCKKSPackedValue()).real.tobytes()]
 
     def _series(self, value: Any, coefficients: list[float]) -> Any:
         doubled = [2 * coefficients[0], *coefficients[1:]]  # OpenFHE takes half of the first
@@ -324,14 +321,10 @@ class Evaluator:
 
 def gaussians(count: int, deviation: float) -> list[complex]:
     """So many complex numbers, each part Gaussian with the given deviation, from the system's cryptographic source."""
-    words = array("Q")
-    words.frombytes(os.urandom(16 * count))
-    unit, turn = 2.0**-53, 2 * math.pi * 2.0**-53
-    log, sqrt, rect = math.log, math.sqrt, cmath.rect
-    return [
-        rect(deviation * sqrt(-2 * log(((words[at] >> 11) + 1) * unit)), turn * (words[at + 1] >> 11))
-        for at in range(0, 2 * count, 2)
-    ]
+    words = np.frombuffer(os.urandom(16 * count), dtype=np.uint64) >> np.uint64(11)
+    radius = deviation * np.sqrt(-2 * np.log((words[:count] + np.uint64(1)) * 2.0**-53))
+    found: list[complex] = (radius * np.exp(2j * np.pi * 2.0**-53 * words[count:])).tolist()
+    return found
 
 
 def vectors(content: bytes, ring: int) -> list[tuple[int, int]]:
@@ -342,7 +335,7 @@ def vectors(content: bytes, ring: int) -> list[tuple[int, int]]:
         if end + 8 <= len(content):
             (modulus,) = struct.unpack_from("<Q", content, end)
             prime = modulus % (2 * ring) == 1 and 2**28 < modulus < 2**61
-            if prime and max(struct.unpack_from("<256Q", content, at + 8)) < modulus:
+            if prime and int(_residues(content, at + 8, ring).max()) < modulus:
                 found.append((at + 8, modulus))
                 at = end
                 continue
@@ -350,10 +343,8 @@ def vectors(content: bytes, ring: int) -> list[tuple[int, int]]:
     return found
 
 
-def _residues(content: bytes, at: int, ring: int) -> array[int]:
-    found = array("Q")
-    found.frombytes(content[at : at + 8 * ring])
-    return found
+def _residues(content: bytes, at: int, ring: int) -> Any:
+    return np.frombuffer(content, dtype=np.uint64, count=ring, offset=at)
 
 
 def subtracted(one: bytes, other: bytes, ring: int) -> bytes:
@@ -362,8 +353,8 @@ def subtracted(one: bytes, other: bytes, ring: int) -> bytes:
     if not places or [modulus for _, modulus in places] != [modulus for _, modulus in others]:
         raise ValueError("keys of other parameters")
     for (at, modulus), (there, _) in zip(places, others, strict=True):
-        pairs = zip(_residues(one, at, ring), _residues(other, there, ring), strict=True)
-        rest = array("Q", [a - b if a >= b else a - b + modulus for a, b in pairs])
+        first, second = _residues(one, at, ring), _residues(other, there, ring)
+        rest = np.where(first >= second, first - second, first + np.uint64(modulus) - second)
         found[at : at + 8 * ring] = rest.tobytes()
     return bytes(found)
 
@@ -384,7 +375,7 @@ def with_second_half(key: bytes, half: bytes, ring: int) -> bytes:
         raise ValueError("a share of another length")
     for number, (at, modulus) in enumerate(places):
         part = half[number * size : (number + 1) * size]
-        if max(_residues(part, 0, ring)) >= modulus:
+        if int(_residues(part, 0, ring).max()) >= modulus:
             raise ValueError("a residue out of range")
         found[at : at + size] = part
     return bytes(found)

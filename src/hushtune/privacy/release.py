@@ -6,13 +6,9 @@ Nothing else in hushtune sends anything computed from a client's data. `respond`
 from __future__ import annotations
 
 import hashlib
-import json
-import re
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,17 +25,14 @@ from hushtune.errors import (
     WireError,
     described,
 )
-from hushtune.forms import Form, form_from_json
 from hushtune.privacy.accounting import epsilon_of
-from hushtune.privacy.events import Event, event_from_json, event_to_json
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Charge, charge_of
-from hushtune.privacy.noise import Noise
+from hushtune.privacy.request import Request
 from hushtune.privacy.skellam import IntArray
-from hushtune.query import Query, in_blocks, query_from_json, query_to_json
+from hushtune.query import Query, in_blocks
 from hushtune.roster import Roster
 from hushtune.rows import Parts
-from hushtune.seals import seal_from_json
 from hushtune.seals.base import Seal, largest_sum, sum_bits
 from hushtune.seals.clear import protect
 from hushtune.seals.masked import Masked
@@ -49,102 +42,9 @@ from hushtune.seals.threshold_client import Asked, ThresholdClient
 from hushtune.seals.threshold_wire import BEGINS, KIND
 from hushtune.wire import pack, unpack
 
-_LONGEST_PLAN = 10_000
 _MOST_RUNS = 16  # that a client has keys for at one time
 _TERMS = "terms"  # the name under which a ledger keeps what a run's requests have in common
 _OTHER_TERMS = "the request's seal, privacy, noise or plan is not what the run began with"
-_RUN = re.compile(r"[0-9a-f]{32}")
-
-
-@dataclass(frozen=True)
-class Request:
-    """What the server asks of every client: the same bytes for all.
-
-    Args:
-        run: 32 hex digits, fresh for each run.
-        step: which of the run's planned openings this is.
-        form: what of the sum will be opened, if the seal computes it first; None: the sum.
-        voters: how many parts each client splits its rows into; each answers for itself, the client sends their sum.
-        plan: the events of all openings of the run, fixed before the first; empty without epsilon.
-    """
-
-    run: str
-    step: int
-    roster: str
-    query: Query
-    form: Form | None
-    seal: Seal
-    noise: Noise
-    privacy: Privacy | None
-    voters: int
-    plan: tuple[Event, ...]
-
-    @property
-    def parts(self) -> Parts:
-        """How each client is split."""
-        return parts_of(self.voters, self.privacy)
-
-    def to_bytes(self) -> bytes:
-        """The request on the wire."""
-        return pack(
-            {
-                "kind": "request",
-                "run": self.run,
-                "step": self.step,
-                "roster": self.roster,
-                "query": query_to_json(self.query),
-                "form": self.form.to_json() if self.form is not None else None,
-                "seal": self.seal.to_json(),
-                "scale": self.noise.scale,
-                "privacy": self.privacy.to_json() if self.privacy else None,
-                "voters": self.voters,
-                "plan": [event_to_json(event) for event in self.plan],
-            }
-        )
-
-    def terms(self) -> str:
-        """One text for what stays the same in all requests of a run: seal, privacy, voters, noise and plan."""
-        privacy = self.privacy.to_json() if self.privacy is not None else None
-        plan = [event_to_json(event) for event in self.plan]
-        content = json.dumps([self.seal.to_json(), privacy, self.voters, self.noise.scale, plan], sort_keys=True)
-        return hashlib.sha256(content.encode()).hexdigest()
-
-    @classmethod
-    @lru_cache(maxsize=4)  # in one process, all clients get the same bytes
-    def from_bytes(cls, message: bytes) -> Request:
-        """Parses and type-checks; whatever is not a request is a WireError or a SettingError."""
-        header, parts = unpack(message)
-        try:
-            if header.pop("kind") != "request" or parts:
-                raise WireError("a request was expected")
-            privacy = header.pop("privacy")
-            request = cls(
-                run=_typed(header.pop("run"), str),
-                step=_typed(header.pop("step"), int),
-                roster=_typed(header.pop("roster"), str),
-                query=query_from_json(header.pop("query")),
-                form=form_from_json(header.pop("form")),
-                seal=seal_from_json(header.pop("seal")),
-                noise=Noise(_typed(header.pop("scale"), float, int)),
-                privacy=Privacy(**privacy) if privacy is not None else None,
-                voters=_typed(header.pop("voters"), int),
-                plan=tuple(event_from_json(event) for event in header.pop("plan")),
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise WireError(f"a request has a missing or wrong field ({error})") from None
-        if header:
-            raise WireError(f"a request has unknown fields {sorted(header)}")
-        if len(request.plan) > _LONGEST_PLAN:
-            raise WireError(f"a plan must have at most {_LONGEST_PLAN} steps, but got {len(request.plan)}")
-        if not _RUN.fullmatch(request.run):
-            raise WireError("a run id must be 32 hex digits")
-        return request
-
-
-def _typed(value: Any, *kinds: type) -> Any:
-    if not isinstance(value, kinds) or isinstance(value, bool):
-        raise TypeError(f"expected {kinds[0].__name__}")
-    return value
 
 
 Prepare = Callable[[Request], None]
@@ -203,17 +103,14 @@ def _masked(
     if trip not in ("keys", "input"):
         session = _session(party, run, MaskedClient)
         return _keep(party, None, run, step, digest, lambda: session.step(message, _no_input))
-    if not parts:
-        raise WireError(f"trip '{trip}' must carry the request")
-    request = Request.from_bytes(parts[-1])
-    if request.run != run or not isinstance(request.seal, Masked):
-        raise RefusedError("the request is not of this run and seal")
+    request = _request_of(parts, trip, run, Masked)
     if (earlier := _earlier(party, run, _step(request), digest)) is not None:  # keys for an old step are refused
         return earlier
     if trip == "keys":
         _accept(request, party, roster)
         prepare(request)
         if run not in party.sessions:
+            assert isinstance(request.seal, Masked)
             setting = request.seal.setting(run, roster, request.terms())
             number = roster.ids.index(party.id)
             _forget_the_oldest(party)
@@ -238,44 +135,69 @@ def _masked(
 def _threshold(
     header: dict[str, Any], parts: list[bytes], message: bytes, party: Party, roster: Roster, prepare: Prepare
 ) -> bytes:
-    """Seal 'threshold': replies are kept where the secret is; the ledger has the digest of the one with the input."""
+    """Seal 'threshold': several trips, of which one carries the input and two carry the request.
+
+    Replies are megabytes and are kept where the secret is; the ledger has their digests, so that each is given once.
+    """
     run, trip = str(header.get("run")), str(header.get("trip"))
+    place, digest = f"{header.get('round')} {trip} {header.get('turn')}", _digest(message, party)
+    made: list[bytes] = []
+
+    def sent(reply: bytes) -> bytes:
+        made.append(reply)
+        return hashlib.sha256(reply).digest()
+
+    def recorded(step: Callable[[], bytes]) -> bytes:
+        return _keep(party, None, run, place, digest, lambda: sent(step()))
+
+    _earlier(party, run, place, digest)  # another message for the same place is refused
     if trip not in (*BEGINS, "input"):
-        return _session(party, run, ThresholdClient).step(message, None)
+        session = _session(party, run, ThresholdClient)
+        on_record = recorded(lambda: session.step(message, None))
+    else:
+        request = _request_of(parts, trip, run, Threshold)
+        if trip in BEGINS:
+            _accept(request, party, roster)
+            prepare(request)
+            if run not in party.sessions:
+                _forget_the_oldest(party)
+                folder = party.folder / "mhe" / run if party.detached else None
+                number = roster.ids.index(party.id)
+                party.sessions[run] = ThresholdClient(run, number, len(roster), request.terms(), folder)
+        session = _session(party, run, ThresholdClient)
+        if session.terms != request.terms():
+            raise RefusedError(_OTHER_TERMS)
+        asked = _asked(request, roster)
+        if trip in BEGINS or _earlier(party, run, _step(request), digest) is not None:
+            on_record = recorded(lambda: session.step(message, asked))
+        else:
+
+            def seal(vector: Callable[[], IntArray]) -> bytes:
+                return sent(session.step(message, asked, lambda: in_blocks(request.query, vector())))
+
+            on_record = _once(request, digest, party, roster, prepare, seal, place)
+    if on_record != hashlib.sha256(made[0]).digest():
+        raise RefusedError("another process of this client was faster")
+    return made[0]
+
+
+def _asked(request: Request, roster: Roster) -> Asked:
+    """How a request's form is computed, and what this client's smudging is for it: not for the server to say."""
+    assert isinstance(request.seal, Threshold)
+    clients = len(roster)
+    largest = largest_sum(clients, request.voters, request.query.bound, _share_variance(request, roster))
+    circuit = request.seal.circuit(request.form, clients, largest)
+    return Asked(circuit, request.form, largest, request.seal.deviation(request.form, clients))
+
+
+def _request_of(parts: list[bytes], trip: str, run: str, seal: type[Seal]) -> Request:
+    """The request that a trip carries as its last part."""
     if not parts:
         raise WireError(f"trip '{trip}' must carry the request")
     request = Request.from_bytes(parts[-1])
-    if request.run != run or not isinstance(request.seal, Threshold):
+    if request.run != run or not isinstance(request.seal, seal):
         raise RefusedError("the request is not of this run and seal")
-    clients, variance = len(roster), _share_variance(request, roster)
-    largest = largest_sum(clients, request.voters, request.query.bound, variance)
-    if trip in BEGINS:
-        _accept(request, party, roster)
-        prepare(request)
-        if run not in party.sessions:
-            folder = party.folder / "mhe" / run if party.detached else None
-            _forget_the_oldest(party)
-            number = roster.ids.index(party.id)
-            party.sessions[run] = ThresholdClient(run, number, clients, request.terms(), folder)
-    session = _session(party, run, ThresholdClient)
-    if session.terms != request.terms():
-        raise RefusedError(_OTHER_TERMS)
-    circuit = request.seal.circuit(request.form, clients, largest)
-    asked = Asked(circuit, request.form, largest, request.seal.deviation(request.form, clients))
-    if trip in BEGINS:
-        return session.step(message, asked)
-    digest = _digest(message, party)
-    if _earlier(party, run, _step(request), digest) is not None:
-        return session.step(message, asked)
-    made: list[bytes] = []
-
-    def seal(vector: Callable[[], IntArray]) -> bytes:
-        made.append(session.step(message, asked, lambda: in_blocks(request.query, vector())))
-        return hashlib.sha256(made[0]).digest()
-
-    if _once(request, digest, party, roster, prepare, seal) != hashlib.sha256(made[0]).digest():
-        raise RefusedError("another process of this client was faster")
-    return made[0]
+    return request
 
 
 _SEALED = {"masked": _masked, KIND: _threshold}
@@ -371,12 +293,6 @@ def _once(
         return [terms, (place, digest, reply)] if place else [terms]
 
     return _keep(party, charge, request.run, step, digest, lambda: seal(noisy), also)
-
-
-def parts_of(voters: int, privacy: Privacy | None) -> Parts:
-    """How each client of a run is split: so that the guarantee's records touch one part each."""
-    by_record = privacy is not None and privacy.unit == "record"
-    return Parts(voters, privacy.neighbours if privacy is not None and by_record else "replace-one")
 
 
 def contribution(query: Query, party: Party, parts: Parts, private: bool) -> IntArray:

@@ -1,0 +1,121 @@
+"""The request: what the server asks of every client, as bytes that are the same for all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from hushtune.errors import WireError
+from hushtune.forms import Form, form_from_json
+from hushtune.privacy.events import Event, event_from_json, event_to_json
+from hushtune.privacy.guarantee import Privacy
+from hushtune.privacy.noise import Noise
+from hushtune.query import Query, query_from_json, query_to_json
+from hushtune.rows import Parts
+from hushtune.seals import seal_from_json
+from hushtune.seals.base import Seal
+from hushtune.wire import pack, unpack
+
+_LONGEST_PLAN = 10_000
+_RUN = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the server asks of every client: the same bytes for all.
+
+    Args:
+        run: 32 hex digits, fresh for each run.
+        step: which of the run's planned openings this is.
+        form: what of the sum will be opened, if the seal computes it first; None: the sum.
+        voters: how many parts each client splits its rows into; each answers for itself, the client sends their sum.
+        plan: the events of all openings of the run, fixed before the first; empty without epsilon.
+    """
+
+    run: str
+    step: int
+    roster: str
+    query: Query
+    form: Form | None
+    seal: Seal
+    noise: Noise
+    privacy: Privacy | None
+    voters: int
+    plan: tuple[Event, ...]
+
+    @property
+    def parts(self) -> Parts:
+        """How each client is split."""
+        return parts_of(self.voters, self.privacy)
+
+    def to_bytes(self) -> bytes:
+        """The request on the wire."""
+        return pack(
+            {
+                "kind": "request",
+                "run": self.run,
+                "step": self.step,
+                "roster": self.roster,
+                "query": query_to_json(self.query),
+                "form": self.form.to_json() if self.form is not None else None,
+                "seal": self.seal.to_json(),
+                "scale": self.noise.scale,
+                "privacy": self.privacy.to_json() if self.privacy else None,
+                "voters": self.voters,
+                "plan": [event_to_json(event) for event in self.plan],
+            }
+        )
+
+    def terms(self) -> str:
+        """One text for what stays the same in all requests of a run: seal, privacy, voters, noise and plan."""
+        privacy = self.privacy.to_json() if self.privacy is not None else None
+        plan = [event_to_json(event) for event in self.plan]
+        content = json.dumps([self.seal.to_json(), privacy, self.voters, self.noise.scale, plan], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    @classmethod
+    @lru_cache(maxsize=4)  # in one process, all clients get the same bytes
+    def from_bytes(cls, message: bytes) -> Request:
+        """Parses and type-checks; whatever is not a request is a WireError or a SettingError."""
+        header, parts = unpack(message)
+        try:
+            if header.pop("kind") != "request" or parts:
+                raise WireError("a request was expected")
+            privacy = header.pop("privacy")
+            request = cls(
+                run=_typed(header.pop("run"), str),
+                step=_typed(header.pop("step"), int),
+                roster=_typed(header.pop("roster"), str),
+                query=query_from_json(header.pop("query")),
+                form=form_from_json(header.pop("form")),
+                seal=seal_from_json(header.pop("seal")),
+                noise=Noise(_typed(header.pop("scale"), float, int)),
+                privacy=Privacy(**privacy) if privacy is not None else None,
+                voters=_typed(header.pop("voters"), int),
+                plan=tuple(event_from_json(event) for event in header.pop("plan")),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise WireError(f"a request has a missing or wrong field ({error})") from None
+        if header:
+            raise WireError(f"a request has unknown fields {sorted(header)}")
+        if len(request.plan) > _LONGEST_PLAN:
+            raise WireError(f"a plan must have at most {_LONGEST_PLAN} steps, but got {len(request.plan)}")
+        if not _RUN.fullmatch(request.run):
+            raise WireError("a run id must be 32 hex digits")
+        return request
+
+
+def _typed(value: Any, *kinds: type) -> Any:
+    if not isinstance(value, kinds) or isinstance(value, bool):
+        raise TypeError(f"expected {kinds[0].__name__}")
+    return value
+
+
+def parts_of(voters: int, privacy: Privacy | None) -> Parts:
+    """How each client of a run is split: so that the guarantee's records touch one part each."""
+    by_record = privacy is not None and privacy.unit == "record"
+    return Parts(voters, privacy.neighbours if privacy is not None and by_record else "replace-one")
