@@ -33,6 +33,7 @@ _ROUNDED = 0.05  # deviation of the noise in integers, a tenth of what would spo
 _WORTH_A_TRIP = 1e-6  # an error of a comparison above which the parties are asked for a refresh
 _COARSEST = 1e-4  # an error with which nothing is computed
 _MOST_FITTED = 2_000  # counts for which a reciprocal is fitted one by one
+_STEP = 10  # degrees that the products of Newton's step count for
 _CLEANING = 2  # levels
 _LEFT = 2  # levels that the distributed bootstrapping needs
 
@@ -89,6 +90,7 @@ class Circuit:
         error: a bound on the error of an opened value before smudging.
         kind: what is computed.
         series: Chebyshev coefficients: of a comparison's polynomial, or of a division's one or two factors.
+        newton: whether a division's one series is improved by a step of Newton's method, which squares its error.
         cleanings: how often y -> y^2 (3 - 2 y) follows a comparison, after a refresh.
     """
 
@@ -97,16 +99,12 @@ class Circuit:
     kind: Literal["sum", "comparison", "division"] = "sum"
     series: tuple[tuple[float, ...], ...] = ()
     cleanings: int = 0
+    newton: bool = False
 
     @property
     def multiplies(self) -> bool:
         """Whether relinearisation keys are needed."""
         return bool(self.series)
-
-    @property
-    def divides(self) -> bool:
-        """Whether the series are factors of a reciprocal."""
-        return self.kind == "division"
 
     def smudging(self, deviation: float) -> float:
         """The bits lambda that a party's noise of such a deviation reaches (Li, Micciancio, Schultz, Sorrell 2022)."""
@@ -210,36 +208,40 @@ def _slopes(points: FloatArray, degree: int) -> FloatArray:
 
 
 def _evaluated(parameters: Parameters, series: FloatArray) -> float:
-    """What evaluating a series under encryption adds."""
-    weights = np.abs(series)
-    degrees = min(float(weights @ np.arange(len(series))), len(series))
-    return degrees * parameters.drift + float(weights.sum()) * parameters.fresh(1)
+    """What evaluating a series under encryption adds, whatever its coefficients: those of its parts are larger."""
+    return len(series) * parameters.drift + float(np.abs(series).sum()) * parameters.fresh(1)
 
 
 # ---- division ----------------------------------------------------------------------------------------
 
 
 def _division(parameters: Parameters, clients: int, least: int, largest: int) -> Circuit | None:
-    """Quotients by counts between two integers: by one series, or two that are multiplied.
+    """Quotients by counts between two integers: by one series, two that are multiplied, or one and a step of Newton's.
 
     s (u(c) v(c)) with u, v of n and m levels takes max(n + 1, m) + 1 of them: a product of degree 40 where one series
-    would have 27.
+    would have 27. s r (2 - c r) takes 2 more than r, and squares its error.
     """
     best: Circuit | None = None
-    for last in sorted(_DEGREES):
-        for first in (None, last - 1):
-            if last + 1 > parameters.depth or (first is not None and first not in _DEGREES):
+    for levels, degree in _DEGREES.items():
+        ways: list[tuple[int, tuple[int, ...], bool]] = [(levels + 1, (degree,), False), (levels + 2, (degree,), True)]
+        if levels - 1 in _DEGREES:
+            ways.insert(1, (levels + 1, (_DEGREES[levels - 1], degree), False))
+        for needed, degrees, newton in ways:
+            if needed > parameters.depth:
                 continue
-            degrees = (_DEGREES[last],) if first is None else (_DEGREES[first], _DEGREES[last])
-            found = _reciprocal(parameters, clients, least, largest, degrees)
-            if best is None or found.error < best.error / (16 if first is not None else 1):  # worth a second series
+            found = _reciprocal(parameters, clients, least, largest, degrees, newton)
+            if best is None or found.error < best.error / (
+                4 if newton or len(degrees) > 1 else 1
+            ):  # worth its products
                 best = found
-            if best.error < _FINE_ENOUGH:
-                return best
+        if best is not None and best.error < _FINE_ENOUGH:
+            return best
     return best if best is not None and best.error < _COARSEST else None
 
 
-def _reciprocal(parameters: Parameters, clients: int, least: int, largest: int, degrees: tuple[int, ...]) -> Circuit:
+def _reciprocal(
+    parameters: Parameters, clients: int, least: int, largest: int, degrees: tuple[int, ...], newton: bool
+) -> Circuit:
     """Series whose product is near least/c on the counts; relative errors matter, because a quotient is at most 1."""
     counts = np.arange(least, largest + 1, dtype=np.float64)
     if len(counts) > _MOST_FITTED:  # then between them as well
@@ -257,11 +259,16 @@ def _reciprocal(parameters: Parameters, clients: int, least: int, largest: int, 
         )
         for at in range(len(series))
     )
-    fit = np.abs(product * counts / least - 1).max()
+    amplified, fit = largest / least, np.abs(product * counts / least - 1).max()
     noise = _SURE * parameters.fresh(clients) * np.abs(slope * counts / least).max()
-    evaluated = sum(_evaluated(parameters, one) for one in series) * largest / least
-    error = float(fit + noise + evaluated + _SURE * parameters.fresh(clients))
-    return Circuit(parameters, error, "division", tuple(tuple(one.tolist()) for one in series))
+    evaluated = sum(_evaluated(parameters, one) for one in series) * amplified
+    rest = noise + _SURE * parameters.fresh(clients)
+    if newton:  # 1/(x + offset) takes the place of least/c, so that the step needs no product with a constant
+        series = [series[0] * (largest - least) / (2 * least)]
+        error = float((fit + evaluated) ** 2 + rest + _STEP * parameters.drift)
+    else:
+        error = float(fit + evaluated + rest)
+    return Circuit(parameters, error, "division", tuple(tuple(one.tolist()) for one in series), newton=newton)
 
 
 def _factors(whole: FloatArray, degree: int) -> list[FloatArray]:
@@ -308,15 +315,23 @@ def inputs(
         return [values / largest], [depth - 1]
     counts = np.tile(blocks[form.over], len(values) // len(blocks[form.over])).astype(np.float64)
     low, high = form.least, largest
-    scaled = 2 * counts / (high - low) - (high + low) / (high - low) / clients
+    scaled = 2 * counts / (high - low) - offset_of(form, largest) / clients
+    if circuit.newton:
+        return [scaled, 2 * values / (high - low)], [depth - levels_of(circuit), depth - 2]
     return [scaled, values / low], [depth - levels_of(circuit), depth - len(circuit.series)]
+
+
+def offset_of(form: Form, largest: int) -> float:
+    """What must be added to a count as it is encrypted, to be proportional to the count."""
+    assert form.least is not None
+    return (largest + form.least) / (largest - form.least)
 
 
 def refreshes(circuit: Circuit) -> list[int]:
     """How many cleanings follow each refresh: as many as there are levels for, with some left for the next refresh."""
-    each, left, found = (circuit.parameters.depth - _LEFT) // _CLEANING, circuit.cleanings, []
+    depth, left, found = circuit.parameters.depth, circuit.cleanings, []
     while left:
-        found.append(min(left, circuit.parameters.depth // _CLEANING if left <= each else each))
+        found.append(left if left <= depth // _CLEANING else (depth - _LEFT) // _CLEANING)
         left -= found[-1]
     return found
 
@@ -325,5 +340,5 @@ def levels_of(circuit: Circuit) -> int:
     """How many levels the first ciphertext needs: for its series and products, or up to its first refresh."""
     taken = [next(levels for levels, most in _DEGREES.items() if len(one) - 1 <= most) for one in circuit.series]
     if circuit.kind == "division":
-        return max(levels + len(taken) - at for at, levels in enumerate(taken))
+        return max(levels + len(taken) - at for at, levels in enumerate(taken)) + circuit.newton
     return taken[0] + (_LEFT if circuit.cleanings else 0)

@@ -266,10 +266,17 @@ class Evaluator:
         return []
 
     def divide(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
-        """The second sum times one or two series of the first, whose product approximates the reciprocal."""
-        count, found = self._sums
+        """The second sum times one or two series of the first, whose product approximates the reciprocal.
+
+        With `offset`, a step of Newton's method follows: q (2 - t) with q = s r and t = (x + offset) r.
+        """
+        (count, found), crypto = self._sums, self.context.crypto
         for coefficients in header["factors"]:
-            found = self._rescaled(self.context.crypto.EvalMult(self._series(count, coefficients), found))
+            series = self._series(count, coefficients)
+            found = self._rescaled(crypto.EvalMult(series, found))
+        if header["offset"] is not None:
+            near = self._rescaled(crypto.EvalMult(crypto.EvalAdd(count, header["offset"]), series))
+            found = self._rescaled(crypto.EvalMult(found, crypto.EvalSub(2.0, near)))
         self._found = found
         return []
 

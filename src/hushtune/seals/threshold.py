@@ -33,7 +33,7 @@ class Threshold(Seal):
 
     dropouts: float = 0.0
     ring: int | None = None
-    smudging: float = 15.0
+    smudging: float = 12.0
     precision: float = 5e-4
     name: ClassVar[str] = "threshold"
     computes: ClassVar[bool] = True

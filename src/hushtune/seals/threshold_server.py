@@ -9,7 +9,7 @@ import numpy as np
 
 from hushtune.errors import AbortedError, RefusedError, WireError
 from hushtune.forms import Form
-from hushtune.mhe.circuits import MOST_OPENINGS, Circuit, Parameters, refreshes
+from hushtune.mhe.circuits import MOST_OPENINGS, Circuit, Parameters, offset_of, refreshes
 from hushtune.mhe.process import Sidecar
 from hushtune.roster import Id, Roster
 from hushtune.seals.base import Exchange, Reserve
@@ -77,7 +77,7 @@ class ThresholdServer:
             keys = self._ready(circuit, pieces, request, exchange)
             reserve()
             self._inputs(keys, circuit, request, exchange)
-            small = self._evaluate(keys.evaluator, circuit, exchange)
+            small = self._evaluate(keys.evaluator, circuit, form, largest, exchange)
             shares = self._trip("decrypt", dict.fromkeys(self._ids, tuple(small)), exchange, last=last)
             self._opened += pieces
             return self._fused(keys.evaluator, circuit, shares, length)
@@ -129,12 +129,15 @@ class ThresholdServer:
         for at, parts in enumerate(found.values()):
             keys.evaluator.call("add", *parts, fresh=at == 0)
 
-    def _evaluate(self, evaluator: Sidecar, circuit: Circuit, exchange: Exchange) -> list[bytes]:
+    def _evaluate(
+        self, evaluator: Sidecar, circuit: Circuit, form: Form | None, largest: int, exchange: Exchange
+    ) -> list[bytes]:
         """The ciphertexts to be decrypted."""
         if not circuit.multiplies:
             return evaluator.call("whole", towers=_WHOLE)
-        if circuit.divides:
-            evaluator.call("divide", factors=circuit.series)
+        if form is not None and form.over is not None:
+            offset = offset_of(form, largest) if circuit.newton else None
+            evaluator.call("divide", factors=circuit.series, offset=offset)
             return evaluator.call("found", towers=_FOUND)
         evaluator.call("polynomial", coefficients=circuit.series[0])
         for turn, cleanings in enumerate(refreshes(circuit)):

@@ -1,0 +1,110 @@
+"""Parties of the threshold seal and its server, joined by a wire that tests can cut or tamper with."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import hushtune as ht
+from hushtune.errors import HushtuneError
+from hushtune.federation.base import Dropped
+from hushtune.forms import Form
+from hushtune.mhe import sidecar
+from hushtune.mhe.circuits import Circuit, inputs, offset_of, refreshes
+from hushtune.mhe.environment import interpreter
+from hushtune.roster import Roster
+from hushtune.seals.threshold_client import Asked, ThresholdClient
+from hushtune.seals.threshold_server import ThresholdServer
+
+RUN = "a" * 32
+
+
+def joint(task: str, **given: Any) -> dict[str, Any]:
+    """What `joint.py` prints."""
+    command = [str(interpreter()), str(Path(__file__).with_name("joint.py")), str(Path(sidecar.__file__).parent)]
+    done = subprocess.run(
+        command,
+        input=json.dumps({"task": task, **given}),
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def measured(circuit: Circuit, form: Form | None, blocks: list[dict[str, Any]], largest: int, deviation: float) -> Any:
+    """A circuit's outcome for the clients' blocks, by the joint secret and by everybody's shares."""
+    made = [inputs(circuit, form, block, len(blocks), largest) for block in blocks]
+    return joint(
+        "errors",
+        parameters=vars(circuit.parameters),
+        clients=len(blocks),
+        kind=circuit.kind,
+        series=circuit.series,
+        refreshes=refreshes(circuit),
+        offset=offset_of(form, largest) if form is not None and circuit.newton else None,
+        levels=made[0][1],
+        inputs=[[values.tolist() for values in one] for one, _ in made],
+        deviation=deviation,
+    )
+
+
+@dataclass
+class Room:
+    """`clients` parties, each with a sidecar of its own, and their server."""
+
+    clients: int
+    seal: ht.Threshold = field(default_factory=lambda: ht.Threshold(ring=2**14, smudging=0.0))
+    fail: Callable[[str, int], bool] = lambda trip, number: False
+    tamper: Callable[[str, int, bytes, bool], bytes] = lambda trip, number, content, is_reply: content
+    plan: Any = None
+
+    def __post_init__(self) -> None:
+        self.ids = tuple(f"client-{at}" for at in range(self.clients))
+        self.ends = [ThresholdClient(RUN, at, self.clients, "terms") for at in range(self.clients)]
+        self.circuit = self.plan or self.seal.circuit
+        self.server = ThresholdServer(RUN, Roster(self.ids), self.circuit)
+        self.sent: list[tuple[str, int, bytes, bytes]] = []
+        self.reserved = 0
+
+    def open(self, form: Form | None, blocks: list[dict[str, Any]], largest: int, last: bool = False) -> Any:
+        """What the server opens of the clients' blocks."""
+        asked = Asked(self.circuit(form, self.clients, largest), form, largest, self.seal.deviation(form, self.clients))
+        arrays = [{name: np.asarray(values) for name, values in block.items()} for block in blocks]
+
+        def exchange(name: str, out: Mapping[str, bytes]) -> dict[str, Any]:
+            replies: dict[str, Any] = {}
+            for client, message in out.items():
+                number = self.ids.index(client)
+                if self.fail(name, number):
+                    replies[client] = Dropped("its machine is gone")
+                    continue
+                sent = self.tamper(name, number, message, False)
+                try:
+                    reply = self.ends[number].step(sent, asked, lambda n=number: arrays[n])  # type: ignore[misc]
+                except HushtuneError as error:
+                    replies[client] = Dropped(f"refused: {error}")
+                    continue
+                self.sent.append((name, number, sent, reply))
+                replies[client] = self.tamper(name, number, reply, True)
+            return replies
+
+        def reserve() -> None:
+            self.reserved += 1
+
+        length = sum(map(len, blocks[0].values())) if form is None else len(blocks[0][form.block])
+        return self.server.open(b"request", form, length, largest, exchange, last, reserve)
+
+    def close(self) -> None:
+        for end in self.ends:
+            end.close()
+        self.server.close()
