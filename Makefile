@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-long test-torch test-flower test-browser screenshots docs lint format clean
+.PHONY: help demo test test-all test-long test-torch test-flower test-mhe test-browser screenshots docs lint format clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -52,6 +52,10 @@ $(VENV)/flower: $(VENV)/dev
 test-flower: $(VENV)/flower ## Flower: simulated nodes, and real processes on loopback that are killed (9 minutes)
 	$(BIN)/pytest -o addopts="-q --strict-markers --import-mode=importlib" tests/flower
 
+test-mhe: $(VENV)/dev ## multiparty CKKS: finds a Python that OpenFHE has a wheel for (CPython 3.10 or 3.12)
+	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/hushtune mhe setup
+	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/pytest -n $(JOBS) -o addopts="-q --strict-markers --import-mode=importlib" tests/openfhe
+
 screenshots: $(VENV)/browser ## pictures of the demo's report for README and docs
 	$(BIN)/python tests/browser/screenshots.py runs/demo docs/pictures
 
@@ -72,7 +76,7 @@ format: $(VENV)/dev ## rewrite files in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test-all: test test-long lint docs test-torch test-flower test-browser ## everything
+test-all: test test-long lint docs test-torch test-flower test-mhe test-browser ## everything
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) runs site .pytest_cache .mypy_cache .ruff_cache .hypothesis

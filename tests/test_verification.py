@@ -31,7 +31,7 @@ def folder(make_clients: Callable[..., list[ht.Client]], candidates: ht.Candidat
 
 def test_an_honest_result_holds(folder: Path) -> None:
     checks = ht.verify(folder)
-    assert len(checks) == 16
+    assert len(checks) == 18
     assert all(check.holds for check in checks)
 
 

@@ -16,6 +16,7 @@ from hushtune.methods.ballots import TopVotes
 from hushtune.privacy import release
 from hushtune.privacy.accounting import Sums
 from hushtune.privacy.audit import epsilon_lower_bound
+from hushtune.privacy.events import event_from_json
 from hushtune.privacy.noise import Noise
 from hushtune.privacy.release import respond
 from hushtune.privacy.request import Request
@@ -117,7 +118,7 @@ def seen_with(
 def _parsed(message: bytes, query: TopVotes) -> Request:
     header, _ = release.unpack(message)
     privacy = ht.Privacy(**header["privacy"])
-    plan = tuple(release.event_from_json(event) for event in header["plan"])
+    plan = tuple(event_from_json(event) for event in header["plan"])
     return Request(header["run"], 0, header["roster"], query, None, Clear(), Noise(header["scale"]), privacy, 1, plan)
 
 
