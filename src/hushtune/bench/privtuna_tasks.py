@@ -25,7 +25,7 @@ from hushtune.files import replace
 from hushtune.fingerprint import fingerprint
 from hushtune.objectives.neural import TorchObjective, held_out
 from hushtune.progress import Progress
-from hushtune.rows import Split
+from hushtune.rows import Rows, Split
 from hushtune.search import LARGEST_SEED, Search
 from hushtune.space import Candidates, Config, Float, Space, config_key
 from hushtune.training import FedAvg
@@ -75,7 +75,7 @@ def network_a() -> nn.Module:
     """Network A of section IV-B2; pooling has stride 2 after each convolution, with which the sizes roughly agree."""
     first = nn.Sequential(nn.Conv2d(1, 32, 5), nn.ReLU(), nn.AvgPool2d(2))
     second = nn.Sequential(nn.Conv2d(32, 32, 5), nn.ReLU(), nn.AvgPool2d(2))
-    return nn.Sequential(*first, *second, *_dense(512, 64, 10).children())  # type: ignore[attr-defined]
+    return nn.Sequential(*first, *second, *_dense(512, 64, 10).children())
 
 
 def _network_b(channels: int, flat: int, classes: int) -> nn.Module:
@@ -97,18 +97,19 @@ def network_b_svhn() -> nn.Module:
 
 @dataclass(frozen=True)
 class Task:
-    """A small network, the paper's, and the accuracy of guessing, which a training that diverged is given."""
+    """A small network, the paper's, their inputs, and their classes: a training that diverged counts as guessing."""
 
     small: Callable[[], nn.Module]
     paper: Callable[[], nn.Module]
-    chance: float
+    inputs: int
+    classes: int
 
 
 TASKS = {
-    "digits": Task(digits, digits, 1 / 10),
-    "mnist": Task(mnist, network_a, 1 / 10),
-    "emnist": Task(emnist, network_b_emnist, 1 / 62),
-    "svhn": Task(svhn, network_b_svhn, 1 / 10),
+    "digits": Task(digits, digits, 64, 10),
+    "mnist": Task(mnist, network_a, 784, 10),
+    "emnist": Task(emnist, network_b_emnist, 784, 62),
+    "svhn": Task(svhn, network_b_svhn, 3_072, 10),
 }
 
 
@@ -171,6 +172,15 @@ class Setting:
         rows = "all" if self.size.rows is None else str(self.size.rows)
         return f"{self.data}-{self.split.replace(':', '-')}-{self.clients}-{rows}-{self.seed}"
 
+    @property
+    def work(self) -> float:
+        """Multiplications, roughly and up to a factor: the first layer's weights, for each config."""
+        return len(grid(self.skew)) * TASKS[self.data].inputs
+
+    def done(self, folder: Path) -> bool:
+        """Whether the folder has trainings of it."""
+        return (folder / self.name / "trained.json").exists()
+
     def objective(self) -> TorchObjective:
         """A client's own search: a tenth of its rows is held out."""
         task = TASKS[self.data]
@@ -198,13 +208,13 @@ class Measured:
 def measure(setting: Setting, folder: Path, jobs: int | None, progress: Progress) -> Measured:
     """Searches locally, derives configs, and trains with these and the grid, as far as the folder does not have it."""
     objective, candidates, own = setting.objective(), grid(setting.skew), folder / setting.name
-    data = load(setting.data, rows=setting.size.rows, seed=setting.seed, quiet=progress.quiet)
+    data = _data(setting, progress)
     parts = shares(setting.split, data.train, setting.clients, setting.seed)
     federation = LocalFederation([Client(rows, objective) for rows in parts], own, None, setting.seed, jobs)
     federation.score(Search(setting.seed), candidates, progress, False, name=f"{setting.name}: local searches")
     losses = np.array([party.losses(candidates.configs, setting.seed) for party in federation.parties.values()])
     searches = Searches(candidates.space, candidates.configs, losses, setting.skew, setting.seed)
-    derived = {scale: searches.derived(scale) for scale in SCALES}
+    derived: dict[str, dict[str, Config]] = {scale: searches.derived(scale) for scale in SCALES}
     derived["log"] |= searches.minima(candidates.configs, federation.jobs)
     wanted = {config_key(config): config for config in candidates}
     wanted |= {config_key(config): config for configs in derived.values() for config in configs.values()}
@@ -212,6 +222,14 @@ def measure(setting: Setting, folder: Path, jobs: int | None, progress: Progress
     train = [held_out(rows, objective.validation, setting.seed).train for rows in parts]
     trained.fill(list(wanted.values()), train, data, jobs, progress)
     return Measured(setting, searches, derived, {key: trained.accuracy[key] for key in wanted})
+
+
+def _data(setting: Setting, progress: Progress) -> Split:
+    """Pixels from 0 to 1: on their scale depend the best local learning rate and what a skew's noise means."""
+    data = load(setting.data, rows=setting.size.rows, seed=setting.seed, quiet=progress.quiet)
+    if setting.data == "digits":  # from 0 to 1 already
+        return data
+    return Split(*(Rows((part.X + 1) / 2, part.y) for part in (data.train, data.test)))
 
 
 class _Trained:
@@ -240,7 +258,7 @@ class _Trained:
         plan = FedAvg(size.rounds, epochs=2, seed=self._setting.seed)
         clients = [Client(rows, objective) for rows in train]
         losses = plan.train(clients, server, folder=folder, jobs=jobs, quiet=progress.quiet).losses(data.test)
-        accuracy = np.where(np.isfinite(losses), 1 - losses, task.chance)
+        accuracy = np.where(np.isfinite(losses), 1 - losses, 1 / task.classes)
         self.accuracy |= {config_key(c): float(value) for c, value in zip(missing, accuracy, strict=True)}
         replace(self._path, json.dumps({"key": self._key, "accuracy": self.accuracy}))
         (folder / "training.npz").unlink(missing_ok=True)

@@ -18,8 +18,8 @@ def load(name: str, *, test: float | None = None, rows: int | None = None, seed:
     "svhn" are not fetched).
 
     Args:
-        name: "digits" (installed with scikit-learn), "mnist", "emnist" (62 classes), "cifar10", "svhn", "adult"; or one of
-            FLoRA's tables with two classes, "eeg", "electricity", "heart", "oil_spill", "pollen" and "sonar".
+        name: "digits" (installed with scikit-learn), "mnist", "emnist" (62 classes), "cifar10", "svhn", "adult"; or
+            one of FLoRA's tables with two classes, "eeg", "electricity", "heart", "oil_spill", "pollen" and "sonar".
         test: share of test rows, for a set without test rows of its own, whose order is shuffled. Default: .2.
         rows: so many training rows only, drawn at random.
         seed: of that draw and of the share of test rows.

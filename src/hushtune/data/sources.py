@@ -251,7 +251,9 @@ SOURCES: dict[str, Callable[[Progress], Rows | Split]] = {
     "eeg": File("eeg_eye_state.npz", _table(), OpenML(1_471, 300_000, _table_file("2"))),
     "electricity": File("electricity.npz", _table(), OpenML(151, 600_000, _table_file("UP"))),
     "heart": File("heart_statlog.npz", _table(), OpenML(53, 10_000, _table_file("present"))),
-    "oil_spill": File("oil_spill.npz", _table(without=(0, 22)), OpenML(311, 100_000, _table_file("1"))),  # number, constant
+    "oil_spill": File(
+        "oil_spill.npz", _table(without=(0, 22)), OpenML(311, 100_000, _table_file("1"))
+    ),  # number, constant
     "pollen": File("pollen.npz", _table(), OpenML(871, 70_000, _table_file("P"))),
     "sonar": File("sonar.npz", _table(), OpenML(40, 40_000, _table_file("Mine"))),
 }
