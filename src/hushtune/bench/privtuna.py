@@ -17,7 +17,7 @@ from hushtune.progress import Progress
 from hushtune.space import config_key
 
 IID = (10, 20, 50)  # clients
-SKEWED = (10, 20)
+SKEWED = (20, 10)
 SPLITS = ("noise:0.02", "dirichlet:1.0", "quantity:0.4")  # Figure 3
 MORE = ("noise:0.1", "dirichlet:5.0", "quantity:2.0")  # Figure 6
 REST = ("dirichlet:0.1", "quantity:0.1", "quantity:1.0")  # in the paper's averages only
@@ -39,11 +39,11 @@ class Experiment:
 
 
 def settings(data: Sequence[str], seeds: int, size: Size, every: bool) -> list[Setting]:
-    """Data set by data set: Figure 3's skews, equal shares, and, if `every` is asked for, all other skews."""
+    """Figure 3's skews with its number of clients first, and all others if `every` is asked for; then equal shares."""
     skews = (*SPLITS, *(MORE + REST if every else ()))
     places = [(split, clients) for clients in SKEWED for split in skews] + [("iid", clients) for clients in IID]
     return [
-        Setting(name, split, clients, seed, size) for seed in range(seeds) for name in data for split, clients in places
+        Setting(name, split, clients, seed, size) for seed in range(seeds) for split, clients in places for name in data
     ]
 
 
