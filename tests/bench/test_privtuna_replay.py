@@ -155,6 +155,15 @@ def test_tables_and_figure(folder: Path, tmp_path: Path) -> None:
     assert len(list(figure.iter("{http://www.w3.org/2000/svg}rect"))) == 6 * 4
 
 
+def test_seeds_are_told_apart(folder: Path, tmp_path: Path) -> None:
+    found = list(privtuna_replay.rows(load(), Progress(quiet=True), jobs=1, seeds=2))
+    assert [row["seed"] for row in found if row["arm"] == "grid"] == [0, 0, 1, 1]
+    assert (
+        "Mean gap by seed, the least and the most of 2"
+        in privtuna_replay_tables.write(found, tmp_path / "t").read_text()
+    )
+
+
 def test_from_the_command_line(folder: Path, tmp_path: Path) -> None:
     arguments = ["bench", "privtuna", "--replay", "--json", "--jobs", "1"]
     files = ["--out", str(tmp_path / "tables.md"), "--plot", str(tmp_path / "gaps.svg")]

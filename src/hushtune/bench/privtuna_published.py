@@ -11,7 +11,7 @@ import gzip
 import os
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +62,10 @@ class Study:
     points: FloatArray
     scores: FloatArray
     derived: Mapping[str, Sequence[Candidate]]
+
+    def seeded(self, seed: int) -> Study:
+        """The same study, whose searches have another seed."""
+        return replace(self, searches=replace(self.searches, seed=seed), whole=replace(self.whole, seed=seed))
 
     def nearest(self, config: Config) -> int:
         """The place of the grid's config at the smallest distance, with axes scaled to [0, 1] and lr by its log."""

@@ -24,14 +24,24 @@ FIXED: Mapping[str, Config] = {  # what knows nothing of any client
 }
 
 
-def rows(studies: Sequence[Study], progress: Progress, jobs: int | None = None) -> Iterator[dict[str, Any]]:
-    """For each setting a row with its grid, and one for each strategy, surface, fixed config and published one."""
+def rows(
+    studies: Sequence[Study], progress: Progress, jobs: int | None = None, seeds: int = 1
+) -> Iterator[dict[str, Any]]:
+    """For each setting a row with its grid, and one for each strategy, surface, fixed config and published one.
+
+    Args:
+        studies: the settings.
+        progress: a step for each setting and seed.
+        jobs: processes; None for one per core.
+        seeds: of the order in which configs of equal accuracy are taken, and of the surfaces' forests.
+    """
     from joblib import Parallel, delayed
 
-    work = Parallel(n_jobs=min(jobs or default_jobs(), max(1, len(studies))), return_as="generator")
-    with progress.phase("settings", len(studies)) as advance:
-        for study, derived in zip(studies, work(delayed(_derived)(study) for study in studies), strict=True):
-            yield from _compared(study, derived)
+    todo = [(study.seeded(seed), seed) for seed in range(seeds) for study in studies]
+    work = Parallel(n_jobs=min(jobs or default_jobs(), max(1, len(todo))), return_as="generator")
+    with progress.phase("settings", len(todo)) as advance:
+        for (study, seed), derived in zip(todo, work(delayed(_derived)(study) for study, _ in todo), strict=True):
+            yield from _compared(study, derived, seed)
             advance(1)
 
 
@@ -42,9 +52,9 @@ def _derived(study: Study) -> dict[tuple[str, str], Config]:
     return found | {(name, "theirs"): config for name, config in study.whole.derived("linear").items()}
 
 
-def _compared(study: Study, derived: Mapping[tuple[str, str], Config]) -> Iterator[dict[str, Any]]:
+def _compared(study: Study, derived: Mapping[tuple[str, str], Config], seed: int) -> Iterator[dict[str, Any]]:
     data, skew, beta, clients = study.place
-    named = {"data": data, "skew": skew, "split": f"{skew}:{beta:g}", "clients": clients, "seed": 0}
+    named = {"data": data, "skew": skew, "split": f"{skew}:{beta:g}", "clients": clients, "seed": seed}
     best = int(np.argmax(study.accuracy))
     yield {
         **named,

@@ -192,7 +192,7 @@ def bench_privtuna(
     train: Annotated[bool, typer.Option("--train", help="With searches and federated training of our own.")] = False,
     data: Annotated[str, typer.Option(help="--train: mnist, emnist, svhn, digits; with commas.")] = "mnist,emnist,svhn",
     rows: Annotated[int, typer.Option(help="--train: training rows of all clients together.")] = 5_000,
-    seeds: Annotated[int, typer.Option(help="--train: seeds of data, split, weights and mini-batches.")] = 1,
+    seeds: Annotated[int, typer.Option(help="Of data, split, weights; --replay: of ties and forests.")] = 1,
     every: Annotated[bool, typer.Option("--every", help="--train: all degrees of skew, not one of each.")] = False,
     paper: Annotated[bool, typer.Option("--paper", help="--train: full size and networks A and B: many days.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="--train: digits, 3 epochs and rounds: no result.")] = False,
@@ -210,7 +210,7 @@ def bench_privtuna(
     if replay == train:
         raise SettingError(f"choose one of --replay and --train, but got {'both' if replay else 'neither'}")
     if replay:
-        _privtuna_replay(out, plot, jobs, json)
+        _privtuna_replay(seeds, out, plot, jobs, json)
         return
     import hushtune.objectives.neural  # noqa: F401 (says what to install, if PyTorch is missing)
     from hushtune.bench import privtuna, privtuna_figures, privtuna_tables
@@ -230,12 +230,14 @@ def bench_privtuna(
             print(f"wrote {path}")
 
 
-def _privtuna_replay(out: Path | None, plot: Path | None, jobs: int | None, json: bool) -> None:
+def _privtuna_replay(seeds: int, out: Path | None, plot: Path | None, jobs: int | None, json: bool) -> None:
     from hushtune.bench import privtuna_replay, privtuna_replay_tables
+    from hushtune.checks import integer
     from hushtune.cli import show
     from hushtune.progress import Progress
 
-    shown = show.rows(privtuna_replay.rows(privtuna_replay.load(), Progress(quiet=json), jobs), as_json=json)
+    seeds = integer("seeds", seeds, 1, 100)
+    shown = show.rows(privtuna_replay.rows(privtuna_replay.load(), Progress(quiet=json), jobs, seeds), as_json=json)
     if out is not None:
         privtuna_replay_tables.write(shown, out)
     if plot is not None:
