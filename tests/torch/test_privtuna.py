@@ -120,3 +120,6 @@ def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert [row["split"] for row in rows if row["arm"] == "grid"] == ["dirichlet:1.0", "iid"]
     assert (out / "privtuna-tables.md").exists()
     assert (plots / "privtuna-iid.svg").exists()
+    monkeypatch.setattr(privtuna, "IID", (3, 4))
+    outcome = CliRunner().invoke(app, [*arguments, "--json", "--done"])
+    assert json.loads(outcome.stdout)["rows"] == rows

@@ -22,7 +22,14 @@ _COUNTED = {PUBLISHED: 95, "best-mean": 25, "best-median": 25}  # the paper's, o
 
 def write(found: Sequence[Row], path: Path) -> Path:
     """Writes all tables; returns their path."""
-    parts = (*_gaps(found, "skew"), *_gaps(found, "data"), *_theirs(found), *_wins(found), *_seeds(found))
+    parts = (
+        *_truths(found),
+        *_gaps(found, "skew"),
+        *_gaps(found, "data"),
+        *_theirs(found),
+        *_wins(found),
+        *_seeds(found),
+    )
     replace(path, "\n".join(parts) + "\n")
     return path
 
@@ -38,6 +45,16 @@ def _title(arm: str, scale: str) -> str:
     if scale == "published":
         return f"{arm}: published, its first"
     return arm if scale == "fixed" else title(arm, scale)
+
+
+def _truths(found: Sequence[Row]) -> list[str]:
+    """How often each learning rate, and each momentum, is the best grid point's."""
+    grids = [row for row in found if row["arm"] == "grid" and row["seed"] == 0]
+    rows = []
+    for knob in ("lr", "momentum"):
+        counts = {value: sum(row[knob] == value for row in grids) for value in sorted({row[knob] for row in grids})}
+        rows.append([knob, ", ".join(f"{value:g}: {count}" for value, count in counts.items())])
+    return table(f"The best grid points of {len(grids)} settings", ["knob", "how often each value"], rows)
 
 
 def _gaps(found: Sequence[Row], name: str) -> list[str]:

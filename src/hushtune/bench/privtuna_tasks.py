@@ -1,7 +1,7 @@
 """What PrivTuna's measurement study is about: data sets, networks, grids; every client's search, everybody's training.
 
-The local search tunes the client's own optimiser; federated training has a fixed client (lr .01, momentum .01) and
-tunes the server's learning rate and momentum. That the first tells something about the second is the paper's claim.
+The local search tunes the client's own optimiser; federated training has clients with a fixed one and tunes the
+server's learning rate and momentum. That the first tells something about the second is the paper's claim.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from hushtune.bench.privtuna_strategies import SCALES, Searches
-from hushtune.checks import integer
+from hushtune.checks import integer, number
 from hushtune.client import Client
 from hushtune.data import load
 from hushtune.data.splits import shares
@@ -31,7 +31,7 @@ from hushtune.space import Candidates, Config, Float, Space, config_key
 from hushtune.training import FedAvg
 from torch import nn
 
-CLIENT = {"lr": 0.01, "momentum": 0.01}  # of everybody in federated training
+MOMENTUM = 0.01  # of every client in federated training
 KINDS = {"iid": "iid", "dirichlet": "label", "noise": "feature", "quantity": "quantity"}
 _IID = ((0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5), (0.0, 0.3, 0.6, 0.9, 0.92, 0.93, 0.95))
 _SKEWED = ((0.01, 0.03, 0.05, 0.1, 0.3, 0.5), (0.0, 0.3, 0.6, 0.9))
@@ -126,6 +126,8 @@ class Size:
         rounds: of federated training, with two local epochs each.
         batch: rows per step.
         paper: whether the paper's networks are trained.
+        client_lr: of every client in federated training, .01 in the paper. What a client does in a round is this
+            times its steps, and a hundredth of the paper's rows are a hundredth of its steps.
     """
 
     rows: int | None = 5_000
@@ -133,6 +135,10 @@ class Size:
     rounds: int = 30
     batch: int = 32
     paper: bool = False
+    client_lr: float = 0.01
+
+    def __post_init__(self) -> None:
+        number("client_lr", self.client_lr, 0, 10, "(]")
 
 
 @dataclass(frozen=True)
@@ -173,13 +179,24 @@ class Setting:
         return f"{self.data}-{self.split.replace(':', '-')}-{self.clients}-{rows}-{self.seed}"
 
     @property
+    def file(self) -> str:
+        """Where trainings are kept; local searches are the same whatever clients do in federated training."""
+        client = "" if self.size.client_lr == Size().client_lr else f"-client-{self.size.client_lr:g}"
+        return f"{self.name}/trained{client}.json"
+
+    @property
     def work(self) -> float:
         """Multiplications, roughly and up to a factor: the first layer's weights, for each config."""
         return len(grid(self.skew)) * TASKS[self.data].inputs
 
     def done(self, folder: Path) -> bool:
         """Whether the folder has trainings of it."""
-        return (folder / self.name / "trained.json").exists()
+        return (folder / self.file).exists()
+
+    @property
+    def client(self) -> dict[str, float]:
+        """The optimiser of every client in federated training."""
+        return {"lr": self.size.client_lr, "momentum": MOMENTUM}
 
     def objective(self) -> TorchObjective:
         """A client's own search: a tenth of its rows is held out."""
@@ -218,7 +235,9 @@ def measure(setting: Setting, folder: Path, jobs: int | None, progress: Progress
     derived["log"] |= searches.minima(candidates.configs, federation.jobs)
     wanted = {config_key(config): config for config in candidates}
     wanted |= {config_key(config): config for configs in derived.values() for config in configs.values()}
-    trained = _Trained(setting, own, fingerprint([asdict(setting), objective, CLIENT]))
+    named = asdict(setting)
+    del named["size"]["client_lr"]  # is in setting.client
+    trained = _Trained(setting, folder, fingerprint([named, objective, setting.client]))
     train = [held_out(rows, objective.validation, setting.seed).train for rows in parts]
     trained.fill(list(wanted.values()), train, data, jobs, progress)
     return Measured(setting, searches, derived, {key: trained.accuracy[key] for key in wanted})
@@ -236,8 +255,8 @@ class _Trained:
     """Accuracies after federated training, kept by config: a config that is new is trained, no other again."""
 
     def __init__(self, setting: Setting, folder: Path, key: str) -> None:
-        self._setting, self._folder, self._key = setting, folder, key
-        self._path = folder / "trained.json"
+        self._setting, self._folder, self._key = setting, folder / setting.name, key
+        self._path = folder / setting.file
         self.accuracy: dict[str, float] = {}
         if self._path.exists():
             kept = json.loads(self._path.read_text())
@@ -251,7 +270,9 @@ class _Trained:
             return
         size = self._setting.size
         task = TASKS[self._setting.data]
-        objective = TorchObjective(task.paper if size.paper else task.small, fixed=CLIENT, batch=size.batch)
+        objective = TorchObjective(
+            task.paper if size.paper else task.small, fixed=self._setting.client, batch=size.batch
+        )
         server = [{"server_lr": config["lr"], "server_momentum": config["momentum"]} for config in missing]
         progress.say(f"{self._setting.name}: federated training with {len(missing)} configs")
         folder = self._folder / f"training-{fingerprint([self._key, server])[:12]}"

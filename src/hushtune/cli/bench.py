@@ -192,10 +192,12 @@ def bench_privtuna(
     train: Annotated[bool, typer.Option("--train", help="With searches and federated training of our own.")] = False,
     data: Annotated[str, typer.Option(help="--train: mnist, emnist, svhn, digits; with commas.")] = "mnist,emnist,svhn",
     rows: Annotated[int, typer.Option(help="--train: training rows of all clients together.")] = 5_000,
+    client_lr: Annotated[float, typer.Option(help="--train: of clients in federated training.")] = 0.01,
     seeds: Annotated[int, typer.Option(help="Of data, split, weights; --replay: of ties and forests.")] = 1,
     every: Annotated[bool, typer.Option("--every", help="--train: all degrees of skew, not one of each.")] = False,
     paper: Annotated[bool, typer.Option("--paper", help="--train: full size and networks A and B: many days.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="--train: digits, 3 epochs and rounds: no result.")] = False,
+    done: Annotated[bool, typer.Option("--done", help="--train: only federations that the folder has.")] = False,
     out: Annotated[
         Path | None,
         typer.Option(help="--replay: file for the tables. --train: folder; the same one resumes [runs/privtuna]."),
@@ -219,11 +221,12 @@ def bench_privtuna(
     from hushtune.cli import show
     from hushtune.progress import Progress
 
-    size = Size(None, batch=8, paper=True) if paper else Size(integer("rows", rows, 500))
+    size = Size(None, batch=8, paper=True) if paper else Size(integer("rows", rows, 500), client_lr=client_lr)
     if quick:
         data, size = "digits", Size(500, epochs=3, rounds=3)
     found = privtuna.settings(data.split(","), integer("seeds", seeds, 1), size, every or paper)
     folder = Path("runs/privtuna") if out is None else out
+    found = [setting for setting in found if not done or setting.done(folder)]
     shown = show.rows(privtuna.rows(privtuna.Experiment(found, folder, jobs), Progress(quiet=json)), as_json=json)
     for path in (*privtuna_figures.draw(shown, plot or folder), privtuna_tables.write(shown, folder)):
         if not json:
