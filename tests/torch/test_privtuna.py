@@ -97,8 +97,20 @@ def test_tables_and_figures(found: list[dict[str, Any]], tmp_path: Path) -> None
     assert len(paths) == 4
     for path in paths:
         ElementTree.parse(path)
+    other = [{**row, "client lr": 0.1} for row in found]
+    assert privtuna_tables.write(other, tmp_path).name == "privtuna-tables-client-0.1.md"
+    assert privtuna_figures.draw(other, tmp_path)[0].name == "privtuna-iid-client-0.1.svg"
     skewed = [row for row in found if row["skew"] == "quantity"]
     assert len(privtuna_figures.draw(skewed, tmp_path / "some")) == 2
+
+
+def test_clients_that_learn_faster_search_no_more(folder: Path, found: list[dict[str, Any]]) -> None:
+    before = (folder / SETTINGS[1].name / "trials.db").read_bytes()
+    faster = Setting("digits", SETTINGS[1].split, 3, size=Size(200, epochs=2, rounds=2, client_lr=0.1))
+    slow, fast = measure(SETTINGS[1], folder, 1, QUIET), measure(faster, folder, 1, QUIET)
+    assert (folder / SETTINGS[1].name / "trials.db").read_bytes() == before
+    assert fast.derived == slow.derived
+    assert max(fast.accuracy.values()) > max(slow.accuracy.values())
 
 
 def test_bad_settings() -> None:

@@ -85,6 +85,7 @@ def compared(measured: Measured) -> Iterator[dict[str, Any]]:
         "skew": setting.skew,
         "split": setting.split,
         "clients": setting.clients,
+        "client lr": setting.size.client_lr,
         "seed": setting.seed,
     }
     scores = [measured.accuracy[config_key(config)] for config in grid]

@@ -10,6 +10,7 @@ import numpy as np
 
 from hushtune import svg
 from hushtune.bench.privtuna_strategies import COMPARED, PUBLISHED, SURFACES
+from hushtune.bench.privtuna_tables import suffix
 from hushtune.files import replace
 
 Row = Mapping[str, Any]
@@ -26,16 +27,16 @@ _TRUTH = "●: the best grid point"
 def draw(found: Sequence[Row], folder: Path) -> list[Path]:
     """Writes the figures there are rows for; returns their paths."""
     parts = {
-        "privtuna-iid.svg": _by_clients(found, "iid", "mean"),
-        "privtuna-strategies.svg": _by_strategy(found),
-        "privtuna-dbscan.svg": _by_clients(found, "label", PUBLISHED),
-        "privtuna-surfaces.svg": _surfaces(found),
+        "iid": _by_clients(found, "iid", "mean"),
+        "strategies": _by_strategy(found),
+        "dbscan": _by_clients(found, "label", PUBLISHED),
+        "surfaces": _surfaces(found),
     }
     paths = []
     for name, content in parts.items():
         if content is not None:
-            replace(folder / name, content)
-            paths.append(folder / name)
+            paths.append(folder / f"privtuna-{name}{suffix(found)}.svg")
+            replace(paths[-1], content)
     return paths
 
 

@@ -18,10 +18,16 @@ _PLACE = ("data", "split", "clients", "seed")
 
 def write(found: Sequence[Row], folder: Path) -> Path:
     """Writes all tables; returns their path."""
-    path = folder / "privtuna-tables.md"
+    path = folder / f"privtuna-tables{suffix(found)}.md"
     parts = (*grids(found), *gaps(found), *wins_table(found), *each(found))
     replace(path, "\n".join(parts) + "\n")
     return path
+
+
+def suffix(found: Sequence[Row]) -> str:
+    """What tells files with another learning rate of clients from those with the paper's."""
+    others = sorted({row["client lr"] for row in found} - {0.01})
+    return "".join(f"-client-{rate:g}" for rate in others)
 
 
 def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
