@@ -79,7 +79,7 @@ def _compared(study: Study, derived: Mapping[tuple[str, str], Config], seed: int
             "gap": round(ours(study, candidates[0].config), 4),
             "gap first": round(candidates[0].gap, 4),
             "gap hindsight": round(min(candidate.gap for candidate in candidates), 4),
-            "candidates": len(candidates),
+            "candidates": [{**_rounded(candidate.config), "gap": candidate.gap} for candidate in candidates],
         }
 
 
