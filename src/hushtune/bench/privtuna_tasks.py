@@ -127,7 +127,7 @@ class Size:
         batch: rows per step.
         paper: whether the paper's networks are trained.
         client_lr: of every client in federated training, .01 in the paper. What a client does in a round is this
-            times its steps, and a hundredth of the paper's rows are a hundredth of its steps.
+            times its steps, and with fewer rows than the paper's it has fewer steps.
     """
 
     rows: int | None = 5_000

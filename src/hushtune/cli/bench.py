@@ -200,7 +200,7 @@ def bench_privtuna(
     done: Annotated[bool, typer.Option("--done", help="--train: only federations that the folder has.")] = False,
     out: Annotated[
         Path | None,
-        typer.Option(help="--replay: file for the tables. --train: folder; the same one resumes [runs/privtuna]."),
+        typer.Option(help="--replay: file for the tables. --train: folder; the same one resumes (runs/privtuna)."),
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="--replay: SVG file. --train: folder for the figures.")] = None,
     jobs: Annotated[int | None, typer.Option(help="Processes. Default: one per core.")] = None,
