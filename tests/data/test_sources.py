@@ -101,6 +101,23 @@ def test_pictures_come_back_from_their_differences(places: Path) -> None:
     assert data.test.y.tolist() == [0, 1]
 
 
+def test_emnist_and_svhn_are_read_like_their_kin(places: Path) -> None:
+    np.savez(places / "data" / "emnist_byclass.npz", **mnist_like(0), label_char=np.arange(62))
+    assert load("emnist").train.X.shape == (30, 1, 28, 28)
+    x = np.random.default_rng(0).integers(0, 256, (4, 3, 32, 32), dtype=np.uint8)
+    y, packed = np.arange(4, dtype=np.uint8), _differences(x)
+    np.savez(places / "data" / "svhn_crops_delta.npz", D_train=packed, y_train=y, D_test=packed[:2], y_test=y[:2])
+    np.testing.assert_allclose(load("svhn").train.X, (x / 255 - 0.5) / 0.5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "file"), [("emnist", "emnist_byclass.npz"), ("svhn", "svhn_crops_delta.npz")])
+def test_what_cannot_be_fetched_is_said_to_be_missing(places: Path, name: str, file: str) -> None:
+    with pytest.raises(
+        ht.SettingError, match=rf"{file} is neither in .*data nor in .*cannot be fetched; .*HUSHTUNE_DATA"
+    ):
+        load(name)
+
+
 ADULT = ["age", "workclass", "fnlwgt", "education_num", "sex", "capital_gain", "capital_loss", "hours_per_week"]
 
 

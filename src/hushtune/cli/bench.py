@@ -186,6 +186,67 @@ def bench_flora(
             print(f"wrote {path}")
 
 
+@bench_app.command("privtuna")
+def bench_privtuna(
+    replay: Annotated[bool, typer.Option("--replay", help="From the study's published searches.")] = False,
+    train: Annotated[bool, typer.Option("--train", help="With searches and federated training of our own.")] = False,
+    data: Annotated[str, typer.Option(help="--train: mnist, emnist, svhn, digits; with commas.")] = "mnist,emnist,svhn",
+    rows: Annotated[int, typer.Option(help="--train: training rows of all clients together.")] = 5_000,
+    client_lr: Annotated[float, typer.Option(help="--train: of clients in federated training.")] = 0.01,
+    seeds: Annotated[int, typer.Option(help="Of data, split, weights; --replay: of ties and forests.")] = 1,
+    every: Annotated[bool, typer.Option("--every", help="--train: all degrees of skew, not one of each.")] = False,
+    paper: Annotated[bool, typer.Option("--paper", help="--train: full size and networks A and B: many days.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="--train: digits, 3 epochs and rounds: no result.")] = False,
+    done: Annotated[bool, typer.Option("--done", help="--train: only federations that the folder has.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="--replay: file for the tables. --train: folder; the same one resumes (runs/privtuna)."),
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="--replay: SVG file. --train: folder for the figures.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes. Default: one per core.")] = None,
+    json: Json = False,
+) -> None:
+    """PrivTuna's measurement study: how good are configs that are combined from clients' searches?"""
+    from hushtune.errors import SettingError
+
+    if replay == train:
+        raise SettingError(f"choose one of --replay and --train, but got {'both' if replay else 'neither'}")
+    if replay:
+        _privtuna_replay(seeds, out, plot, jobs, json)
+        return
+    import hushtune.objectives.neural  # noqa: F401 (says what to install, if PyTorch is missing)
+    from hushtune.bench import privtuna, privtuna_figures, privtuna_tables
+    from hushtune.bench.privtuna_tasks import Size
+    from hushtune.checks import integer
+    from hushtune.cli import show
+    from hushtune.progress import Progress
+
+    size = Size(None, batch=8, paper=True) if paper else Size(integer("rows", rows, 500), client_lr=client_lr)
+    if quick:
+        data, size = "digits", Size(500, epochs=3, rounds=3)
+    found = privtuna.settings(data.split(","), integer("seeds", seeds, 1), size, every or paper)
+    folder = Path("runs/privtuna") if out is None else out
+    found = [setting for setting in found if not done or setting.done(folder)]
+    shown = show.rows(privtuna.rows(privtuna.Experiment(found, folder, jobs), Progress(quiet=json)), as_json=json)
+    for path in (*privtuna_figures.draw(shown, plot or folder), privtuna_tables.write(shown, folder)):
+        if not json:
+            print(f"wrote {path}")
+
+
+def _privtuna_replay(seeds: int, out: Path | None, plot: Path | None, jobs: int | None, json: bool) -> None:
+    from hushtune.bench import privtuna_replay, privtuna_replay_tables
+    from hushtune.checks import integer
+    from hushtune.cli import show
+    from hushtune.progress import Progress
+
+    seeds = integer("seeds", seeds, 1, 100)
+    shown = show.rows(privtuna_replay.rows(privtuna_replay.load(), Progress(quiet=json), jobs, seeds), as_json=json)
+    if out is not None:
+        privtuna_replay_tables.write(shown, out)
+    if plot is not None:
+        privtuna_replay_tables.draw(shown, plot)
+
+
 @bench_app.command("surfaces")
 def bench_surfaces(
     clients: Annotated[int, typer.Option(help="How many.")] = 100,

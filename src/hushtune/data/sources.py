@@ -27,22 +27,33 @@ _ADULT_TEST = 16_281
 
 
 @dataclass(frozen=True)
+class OpenML:
+    """A data set there.
+
+    Args:
+        number: its own.
+        size: bytes to be fetched, roughly, for the progress bar.
+        write: makes the file's bytes from what scikit-learn's `fetch_openml` gives.
+    """
+
+    number: int
+    size: int
+    write: Callable[[Any], bytes]
+
+
+@dataclass(frozen=True)
 class File:
     """A data set that is one file.
 
     Args:
         name: of the file.
-        openml: its number there.
-        size: bytes to be fetched, roughly, for the progress bar.
-        write: makes the file's bytes from what scikit-learn's `fetch_openml` gives.
         read: makes rows of the file.
+        openml: where to fetch it, if it can be fetched.
     """
 
     name: str
-    openml: int
-    size: int
-    write: Callable[[Any], bytes]
     read: Callable[[Path], Rows | Split]
+    openml: OpenML | None = None
 
     def __call__(self, progress: Progress) -> Rows | Split:
         """The rows, fetched if need be."""
@@ -59,12 +70,15 @@ class File:
         for place in places:
             if (place / self.name).is_file():
                 return place / self.name
+        missing, advice = f"{self.name} is neither in {' nor in '.join(map(str, places))}", "put the file into a folder"
+        if self.openml is None:
+            raise SettingError(f"{missing}, and it cannot be fetched; {advice} and set HUSHTUNE_DATA to it")
         try:
-            content = self.write(_fetched(self.openml, self.size, progress))
+            content = self.openml.write(_fetched(self.openml.number, self.openml.size, progress))
         except (OSError, ValueError) as error:
             raise SettingError(
-                f"{self.name} is neither in {' nor in '.join(map(str, places))}, and OpenML's data set {self.openml} "
-                f"cannot be fetched ({error}); put the file into a folder and set HUSHTUNE_DATA to it"
+                f"{missing}, and OpenML's data set {self.openml.number} "
+                f"cannot be fetched ({error}); {advice} and set HUSHTUNE_DATA to it"
             ) from None
         path = cache() / self.name
         replace(path, content)
@@ -110,13 +124,13 @@ def _pixels(x: NDArray[Any]) -> NDArray[np.float32]:
     return ((x.astype(np.float32) / 255 - 0.5) / 0.5).astype(np.float32)
 
 
-def _mnist(path: Path) -> Split:
+def _grey(path: Path) -> Split:
     with np.load(path) as file:
         parts = [(file[f"X_{part}"][:, None], file[f"y_{part}"]) for part in ("train", "test")]
     return Split(*(Rows(_pixels(x), y.astype(np.int64)) for x, y in parts))
 
 
-def _cifar10(path: Path) -> Split:
+def _coloured(path: Path) -> Split:
     """Pictures are kept as differences of neighbouring pixels and colours, modulo 256: they pack better so."""
     found = []
     with np.load(path) as file:
@@ -129,7 +143,7 @@ def _cifar10(path: Path) -> Split:
 
 
 def _differences(x: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """What `_cifar10` undoes."""
+    """What `_coloured` undoes."""
     apart = x.copy()
     apart[:, 0] -= x[:, 1]
     apart[:, 2] -= x[:, 1]
@@ -229,13 +243,17 @@ def _digits(progress: Progress) -> Rows:
 
 SOURCES: dict[str, Callable[[Progress], Rows | Split]] = {
     "digits": _digits,
-    "mnist": File("mnist.npz", 554, 15_500_000, _mnist_file, _mnist),
-    "cifar10": File("cifar10_jpeg_delta.npz", 40_927, 650_000_000, _cifar10_file, _cifar10),
-    "adult": File("adult.csv.gz", 1_590, 800_000, _adult_file, _adult),
-    "eeg": File("eeg_eye_state.npz", 1_471, 300_000, _table_file("2"), _table()),
-    "electricity": File("electricity.npz", 151, 600_000, _table_file("UP"), _table()),
-    "heart": File("heart_statlog.npz", 53, 10_000, _table_file("present"), _table()),
-    "oil_spill": File("oil_spill.npz", 311, 100_000, _table_file("1"), _table(without=(0, 22))),  # number, constant
-    "pollen": File("pollen.npz", 871, 70_000, _table_file("P"), _table()),
-    "sonar": File("sonar.npz", 40, 40_000, _table_file("Mine"), _table()),
+    "mnist": File("mnist.npz", _grey, OpenML(554, 15_500_000, _mnist_file)),
+    "cifar10": File("cifar10_jpeg_delta.npz", _coloured, OpenML(40_927, 650_000_000, _cifar10_file)),
+    "emnist": File("emnist_byclass.npz", _grey),
+    "svhn": File("svhn_crops_delta.npz", _coloured),
+    "adult": File("adult.csv.gz", _adult, OpenML(1_590, 800_000, _adult_file)),
+    "eeg": File("eeg_eye_state.npz", _table(), OpenML(1_471, 300_000, _table_file("2"))),
+    "electricity": File("electricity.npz", _table(), OpenML(151, 600_000, _table_file("UP"))),
+    "heart": File("heart_statlog.npz", _table(), OpenML(53, 10_000, _table_file("present"))),
+    "oil_spill": File(
+        "oil_spill.npz", _table(without=(0, 22)), OpenML(311, 100_000, _table_file("1"))
+    ),  # number, constant
+    "pollen": File("pollen.npz", _table(), OpenML(871, 70_000, _table_file("P"))),
+    "sonar": File("sonar.npz", _table(), OpenML(40, 40_000, _table_file("Mine"))),
 }
