@@ -17,7 +17,7 @@ from hushtune.errors import HushtuneError
 from hushtune.federation.base import Dropped
 from hushtune.forms import Form
 from hushtune.mhe import sidecar
-from hushtune.mhe.circuits import Circuit, inputs, offset_of, refreshes
+from hushtune.mhe.circuits import Circuit, inputs, offset_of, segments
 from hushtune.mhe.environment import interpreter
 from hushtune.roster import Roster
 from hushtune.seals.threshold_client import Asked, ThresholdClient
@@ -50,7 +50,7 @@ def measured(circuit: Circuit, form: Form | None, blocks: list[dict[str, Any]], 
         clients=len(blocks),
         kind=circuit.kind,
         series=circuit.series,
-        refreshes=refreshes(circuit),
+        segments=segments(circuit) if circuit.kind == "comparison" else [],
         offset=offset_of(form, largest) if form is not None and circuit.newton else None,
         levels=made[0][1],
         inputs=[[values.tolist() for values in one] for one, _ in made],

@@ -44,15 +44,14 @@ def errors(asked: dict[str, Any]) -> dict[str, Any]:
     for at, end in enumerate(ends):
         numbers = [np.array(values).tobytes() for values in asked["inputs"][at]]
         evaluator.add({"fresh": at == 0}, end.encrypt({"levels": asked["levels"]}, numbers))
-    if asked["kind"] == "comparison":
-        evaluator.polynomial({"coefficients": asked["series"][0]}, [])
+    for turn, segment in enumerate(asked["segments"]):
+        if turn:
+            one, random = evaluator.boot({}, [])
+            evaluator.booted({}, [share for end in ends for share in end.refresh({}, [one, random])])
+        for at, coefficients in enumerate(segment):
+            evaluator.polynomial({"coefficients": coefficients, "fresh": turn + at == 0}, [])
     if asked["kind"] == "division":
         evaluator.divide({"factors": asked["series"], "offset": asked["offset"]}, [])
-    for count in asked["refreshes"]:
-        one, random = evaluator.boot({}, [])
-        evaluator.booted({}, [share for end in ends for share in end.refresh({}, [one, random])])
-        for _ in range(count):
-            evaluator.clean({}, [])
     (small,) = evaluator.whole({"towers": 2}, []) if asked["kind"] == "sum" else evaluator.found({"towers": 1}, [])
     values = opened(context, ends, small)
     shares = [

@@ -9,7 +9,7 @@ import pytest
 from tests.openfhe.harness import joint, measured
 
 from hushtune.forms import Form
-from hushtune.mhe.circuits import PARAMETERS, Circuit, circuit, refreshes
+from hushtune.mhe.circuits import PARAMETERS, circuit, segments
 
 PARTIES = 5
 
@@ -28,7 +28,7 @@ def test_a_comparison_is_exact_on_all_integers_and_its_error_is_hidden(ring: int
     form = Form("counts", at_least=threshold)
     found = circuit(PARAMETERS[ring], form, PARTIES, most)
     assert found is not None
-    assert found.cleanings == 0
+    assert len(found.series) == 1
     counts = np.arange(most + 1)
     deviation = 0.02
     got = measured(found, form, [{"counts": part} for part in shared(counts)], most, deviation)
@@ -65,23 +65,16 @@ def test_a_sum_of_large_integers_is_exact() -> None:
     assert np.abs(np.array(got["real"]) - PARTIES * (values // 3)).max() < 1e-2
 
 
-@pytest.mark.parametrize("cleanings", [2, 5])
-def test_a_coarse_comparison_is_cleaned_after_a_distributed_bootstrapping(cleanings: int) -> None:
-    """y^2 (3 - 2 y) on top of a polynomial that is wrong by a tenth."""
-    parameters, most, threshold = PARAMETERS[2**14], 20, 2
-    x = 2 * np.arange(most + 1) / most - 1
-    coarse = np.polynomial.chebyshev.chebfit(x, np.arange(most + 1) >= threshold, 13)
-    rough = np.abs(np.polynomial.chebyshev.chebval(x, coarse) - (np.arange(most + 1) >= threshold)).max()
-    assert 1e-3 < rough < 0.25
-    found = Circuit(parameters, 1e-6, "comparison", (tuple(coarse.tolist()),), cleanings)
-    assert len(refreshes(found)) == (1 if cleanings <= 3 else 2)
-    counts = np.arange(most + 1)
+@pytest.mark.parametrize(("most", "threshold"), [(400, 100), (3_000, 1_500)])
+@pytest.mark.parametrize("ring", sorted(PARAMETERS))
+def test_a_large_comparison_is_composed_with_distributed_bootstrappings(ring: int, most: int, threshold: int) -> None:
     form = Form("counts", at_least=threshold)
+    found = circuit(PARAMETERS[ring], form, PARTIES, most)
+    assert found is not None
+    assert len(segments(found)) > 2
+    counts = np.arange(most + 1)
     got = measured(found, form, [{"counts": part} for part in shared(counts)], most, 0.01)
-    error = np.abs(np.array(got["real"]) - (counts >= threshold)).max()
-    for _ in range(cleanings):
-        rough = rough**2 * (3 + 2 * rough)
-    assert error <= rough + 1e-8
+    assert np.abs(np.array(got["real"]) - (counts >= threshold)).max() <= found.error < 1e-7
 
 
 def test_a_partys_relinearisation_shares_do_not_give_its_secret_away() -> None:

@@ -15,7 +15,7 @@ from tests.openfhe.harness import RUN, Room
 import hushtune as ht
 from hushtune.errors import AbortedError, RefusedError, WireError
 from hushtune.forms import Form
-from hushtune.mhe.circuits import MOST_OPENINGS, PARAMETERS, Circuit
+from hushtune.mhe.circuits import MOST_OPENINGS, PARAMETERS, Circuit, segments
 from hushtune.mhe.process import Sidecar
 from hushtune.seals.threshold_client import ThresholdClient
 from hushtune.wire import pack, unpack
@@ -144,12 +144,11 @@ def test_mismatched_parameters_are_refused(room: Make) -> None:
 
 
 def test_a_comparison_with_refreshes_goes_through_the_protocol(room: Make) -> None:
-    fit = np.polynomial.chebyshev.chebfit(2 * np.arange(21) / 20 - 1, np.arange(21) >= 2, 13)
-    coarse = Circuit(PARAMETERS[2**14], 1e-6, "comparison", (tuple(fit.tolist()),), 5)
-    here = room(2, plan=lambda form, clients, largest: coarse)
-    blocks = [{"counts": [1, 1, 0, 10, 5]}, {"counts": [0, 1, 0, 10, 0]}]
-    assert np.rint(here.open(Form("counts", at_least=2), blocks, 20)).tolist() == [0, 1, 0, 1, 1]
-    assert [name for name, number, *_ in here.sent if number == 1].count("refresh") == 2
+    here = room(2)
+    blocks = [{"counts": [999, 500, 0, 1000, 700]}, {"counts": [0, 500, 0, 1000, 301]}]
+    assert np.rint(here.open(Form("counts", at_least=1_000), blocks, 2_000)).tolist() == [0, 1, 0, 1, 1]
+    refreshes = [name for name, number, *_ in here.sent if number == 1].count("refresh")
+    assert refreshes == len(segments(here.circuit(Form("counts", at_least=1_000), 2, 2_000))) - 1 > 0
 
 
 def test_a_sidecar_that_is_killed_loses_its_share(room: Make) -> None:

@@ -27,14 +27,18 @@ _SURE = 6.5  # standard deviations, for errors that are not bounded
 _ERROR_DEVIATION = 3.19  # of the noise in fresh keys and ciphertexts, as the standard parameters have it
 _FINE_ENOUGH = 2.0**-28  # an error below this is not worth a longer polynomial
 _LARGEST_WEIGHT = 25.0  # sum of a series' absolute coefficients above which its evaluation loses precision
-_TOO_COARSE = 0.25  # an error of a comparison that cannot be cleaned any more
 _FLAT = 1e-8  # weight of a slope of one against an error of one, when a comparison is fitted
 _ROUNDED = 0.05  # deviation of the noise in integers, a tenth of what would spoil one
 _WORTH_A_TRIP = 1e-6  # an error of a comparison above which the parties are asked for a refresh
 _COARSEST = 1e-4  # an error with which nothing is computed
 _MOST_FITTED = 2_000  # counts for which a reciprocal is fitted one by one
 _STEP = 10  # degrees that the products of Newton's step count for
-_CLEANING = 2  # levels
+_COMPOSED = 3  # levels of one polynomial of a composition
+_MOST_COMPOSED = 40  # of them
+_MOST_COMPARED = 1_000  # integers on which one polynomial is fitted
+_AWAY = tuple((chebyshev.poly2cheb([0, 3334, 0, -6108, 0, 3796]) / 1024).tolist())  # Cheon's g2
+_TOWARDS = tuple((chebyshev.poly2cheb([0, 15, 0, -10, 0, 3]) / 8).tolist())  # and f2
+_NEAR_ONE = 0.75  # from where on the second one is faster
 _LEFT = 2  # levels that the distributed bootstrapping needs
 
 
@@ -89,16 +93,15 @@ class Circuit:
         parameters: of the ring.
         error: a bound on the error of an opened value before smudging.
         kind: what is computed.
-        series: Chebyshev coefficients: of a comparison's polynomial, or of a division's one or two factors.
+        series: Chebyshev coefficients: of a comparison's polynomials, one after the other, with refreshes between them
+            if there are several; or of a division's one or two factors.
         newton: whether a division's one series is improved by a step of Newton's method, which squares its error.
-        cleanings: how often y -> y^2 (3 - 2 y) follows a comparison, after a refresh.
     """
 
     parameters: Parameters
     error: float
     kind: Literal["sum", "comparison", "division"] = "sum"
     series: tuple[tuple[float, ...], ...] = ()
-    cleanings: int = 0
     newton: bool = False
 
     @property
@@ -141,32 +144,43 @@ def circuit(parameters: Parameters, form: Form | None, clients: int, largest: in
 
 
 def _comparison(parameters: Parameters, clients: int, most: int, threshold: int) -> Circuit | None:
-    """1 for integers from the threshold on, 0 below: by one polynomial, else by a coarse one and cleaning."""
+    """1 for integers from the threshold on, 0 below: by one polynomial, else by small ones with refreshes between."""
     if threshold > most:
         raise SettingError(f"no sum reaches the threshold: it must be at most {most}, but got {threshold}")
-    best = coarse = None
+    best: Circuit | None = None
     for levels, degree in _DEGREES.items():
-        if levels > parameters.depth or most > 4_000:
+        if levels > parameters.depth or most > _MOST_COMPARED:
             break
         found = _step(parameters, clients, most, threshold, degree)
         if best is None or found.error < best.error:
             best = found
-        if levels <= parameters.depth - _LEFT and found.error < _TOO_COARSE:
-            coarse = found
         if best.error < _FINE_ENOUGH:
             return best
     if best is not None and best.error < _WORTH_A_TRIP:
         return best
-    return _cleaned(parameters, coarse) if coarse is not None else None
+    return _composed(parameters, most, threshold)
 
 
-def _cleaned(parameters: Parameters, coarse: Circuit) -> Circuit:
-    """With as many cleanings as bring the error down to what the ciphertext's own noise leaves."""
-    error, count = coarse.error, 0
-    floor = _SURE * parameters.fresh(1) * 4
-    while error > floor:
-        error, count = max(floor, error**2 * (3 + 2 * error)), count + 1
-    return Circuit(parameters, error, "comparison", coarse.series, count)
+def _composed(parameters: Parameters, most: int, threshold: int) -> Circuit | None:
+    """Compositions of two polynomials of degree 5 (Cheon et al. 2020): one moves values away from 0, one towards 1.
+
+    The last one is moved from -1 and 1 to 0 and 1. The parties refresh the ciphertext between them.
+    """
+    middle, wide = _around(threshold, most)
+    values = (np.arange(most + 1) - middle) / wide
+    series: list[tuple[float, ...]] = []
+    while (nearest := float(np.abs(values).min())) < 1 - 2.0**-45 and len(series) < _MOST_COMPOSED:
+        one = _AWAY if nearest < _NEAR_ONE else _TOWARDS
+        values = chebyshev.chebval(values, one)
+        series.append(one)
+    series[-1] = tuple((np.eye(6)[0] / 2 + np.array(series[-1]) / 2).tolist())
+    error = 1 - nearest + _STEP * parameters.drift + _SURE * parameters.fresh(1)
+    return Circuit(parameters, error, "comparison", tuple(series)) if len(series) < _MOST_COMPOSED else None
+
+
+def _around(threshold: int, most: int) -> tuple[float, float]:
+    """Between which two integers a comparison decides, and how far it is from there to the farther end."""
+    return threshold - 0.5, max(threshold, most - threshold + 1) - 0.5
 
 
 def _step(parameters: Parameters, clients: int, most: int, threshold: int, degree: int) -> Circuit:
@@ -307,12 +321,12 @@ def inputs(
     if len(values) > slots:
         raise SettingError(f"a ciphertext holds {slots} values, but '{form.block}' has {len(values)}")
     if form.at_least is not None:
-        return [2 * values / largest - 1 / clients], [depth - levels_of(circuit)]
-    if form.over is None:
-        return [values], [depth - 1]
+        middle, wide = (largest / 2, largest / 2) if len(circuit.series) == 1 else _around(form.at_least, largest)
+        return [(values - middle / clients) / wide], [depth - levels_of(circuit)]
+    if not circuit.series:  # the block itself, or divided by counts that are always the same, and public
+        return [values / (1 if form.over is None else largest)], [depth - 1]
     assert form.least is not None
-    if not circuit.series:  # all counts are the same, and public
-        return [values / largest], [depth - 1]
+    assert form.over is not None
     counts = np.tile(blocks[form.over], len(values) // len(blocks[form.over])).astype(np.float64)
     low, high = form.least, largest
     scaled = 2 * counts / (high - low) - offset_of(form, largest) / clients
@@ -327,13 +341,17 @@ def offset_of(form: Form, largest: int) -> float:
     return (largest + form.least) / (largest - form.least)
 
 
-def refreshes(circuit: Circuit) -> list[int]:
-    """How many cleanings follow each refresh: as many as there are levels for, with some left for the next refresh."""
-    depth, left, found = circuit.parameters.depth, circuit.cleanings, []
-    while left:
-        found.append(left if left <= depth // _CLEANING else (depth - _LEFT) // _CLEANING)
-        left -= found[-1]
+def segments(circuit: Circuit) -> list[tuple[tuple[float, ...], ...]]:
+    """A comparison's series between refreshes: as many as there are levels for, with some left for the next refresh."""
+    each, found = max(1, (circuit.parameters.depth - _LEFT) // _COMPOSED), []
+    for at in range(0, len(circuit.series), each):
+        found.append(circuit.series[at : at + each])
     return found
+
+
+def trips_of(circuit: Circuit) -> int:
+    """How often the parties are asked for a refresh."""
+    return len(segments(circuit)) - 1 if circuit.kind == "comparison" else 0
 
 
 def levels_of(circuit: Circuit) -> int:
@@ -341,4 +359,5 @@ def levels_of(circuit: Circuit) -> int:
     taken = [next(levels for levels, most in _DEGREES.items() if len(one) - 1 <= most) for one in circuit.series]
     if circuit.kind == "division":
         return max(levels + len(taken) - at for at, levels in enumerate(taken)) + circuit.newton
-    return taken[0] + (_LEFT if circuit.cleanings else 0)
+    first = segments(circuit)[0]
+    return sum(taken[: len(first)]) + (_LEFT if len(first) < len(taken) else 0)

@@ -248,21 +248,14 @@ class Evaluator:
             self._sums = [self.context.crypto.EvalAdd(one, other) for one, other in zip(self._sums, found, strict=True)]
         return []
 
-    def clean(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
-        """y^2 (3 - 2 y) of what was found last: brings what is near 0 or 1 nearer."""
-        crypto, value = self.context.crypto, self._found
-        square = self._rescaled(crypto.EvalMult(value, value))
-        self._found = self._rescaled(crypto.EvalMult(square, crypto.EvalSub(3.0, crypto.EvalAdd(value, value))))
-        return []
-
     def multiply(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
         """The first sum times itself."""
         self._found = self._rescaled(self.context.crypto.EvalMult(self._sums[0], self._sums[0]))
         return []
 
     def polynomial(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
-        """A Chebyshev series of the first sum."""
-        self._found = self._series(self._sums[0], header["coefficients"])
+        """A Chebyshev series of the first sum, or of what was found last."""
+        self._found = self._series(self._sums[0] if header["fresh"] else self._found, header["coefficients"])
         return []
 
     def divide(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:

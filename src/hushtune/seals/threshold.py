@@ -8,7 +8,7 @@ from typing import ClassVar
 from hushtune.checks import number
 from hushtune.errors import SettingError
 from hushtune.forms import Form
-from hushtune.mhe.circuits import PARAMETERS, Circuit, circuit, deviation_of
+from hushtune.mhe.circuits import PARAMETERS, Circuit, circuit, deviation_of, trips_of
 from hushtune.mhe.environment import interpreter
 from hushtune.roster import Roster
 from hushtune.seals.base import Seal
@@ -25,7 +25,7 @@ class Threshold(Seal):
     Args:
         dropouts: must be 0: nothing can be opened without one of the parties.
         corrupt: share of clients that may add no noise, if epsilon is set.
-        ring: the ring's dimension, 2^14 or 2^15. Default: the smallest that reaches `smudging`.
+        ring: the ring's dimension, 2^14 or 2^15. Default: the smallest that reaches `smudging` with the fewest trips.
         smudging: the fewest bits (lambda) by which a party's noise must hide the error of what is opened, which depends
             on other parties' secrets; what is reached is in the result.
         precision: standard deviation that the parties' smudging leaves in opened quotients, which are between 0 and 1.
@@ -62,15 +62,14 @@ class Threshold(Seal):
             clients: how many there are.
             largest: the largest absolute value of an entry of the sum.
         """
+        rings = sorted(PARAMETERS) if self.ring is None else [self.ring]
+        possible = [found for ring in rings if (found := circuit(PARAMETERS[ring], form, clients, largest)) is not None]
         reached = []
-        for ring in sorted(PARAMETERS) if self.ring is None else [self.ring]:
-            found = circuit(PARAMETERS[ring], form, clients, largest)
-            if found is None:
-                continue
+        for found in sorted(possible, key=trips_of):  # a trip takes longer than a larger ring
             bits = self.bits(found, form, clients)
             if bits >= self.smudging:
                 return found
-            reached.append(f"{bits:.1f} with ring {ring}")
+            reached.append(f"{bits:.1f} with ring {found.parameters.ring}")
         what = "the sum" if form is None else form.words
         if reached:
             raise SettingError(

@@ -29,7 +29,7 @@ from hushtune.seals.threshold_wire import BEGINS, TAG, checked, packed
 from hushtune.wire import unpack
 
 _PARTS = {"lead": (1,), "join": (2, 3), "relin": (1,), "input": (3,), "refresh": (2,), "decrypt": range(1, 65)}
-_MOST_TURNS = 16  # refreshes of one opening
+_MOST_TURNS = 64  # refreshes of one opening
 
 
 class Asked(NamedTuple):
@@ -115,6 +115,8 @@ class ThresholdClient:
             raise WireError(f"trip '{trip}' must have {list(_PARTS[trip])[:3]} parts, but got {len(parts)}")
         checked(header, parts)
         if trip in BEGINS:
+            if (trip == "lead") != (self.number == 0):
+                raise RefusedError("the first client in the roster leads, and the others join")
             if round_ > self._state["keys"]:
                 self._begin(round_, asked)
         elif round_ < self._state["keys"]:
@@ -152,8 +154,6 @@ class ThresholdClient:
     # ---- trips ---------------------------------------------------------------------------------------
 
     def _lead(self, ask: _Ask) -> list[bytes]:
-        if self.number:
-            raise RefusedError("another client is the first in the roster")
         return ask.sidecar.once("lead", ask.place, multiply=self._state["multiplies"])
 
     def _join(self, ask: _Ask) -> list[bytes]:

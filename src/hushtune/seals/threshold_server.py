@@ -9,7 +9,7 @@ import numpy as np
 
 from hushtune.errors import AbortedError, RefusedError, WireError
 from hushtune.forms import Form
-from hushtune.mhe.circuits import MOST_OPENINGS, Circuit, Parameters, offset_of, refreshes
+from hushtune.mhe.circuits import MOST_OPENINGS, Circuit, Parameters, offset_of, segments
 from hushtune.mhe.process import Sidecar
 from hushtune.roster import Id, Roster
 from hushtune.seals.base import Exchange, Reserve
@@ -139,13 +139,13 @@ class ThresholdServer:
             offset = offset_of(form, largest) if circuit.newton else None
             evaluator.call("divide", factors=circuit.series, offset=offset)
             return evaluator.call("found", towers=_FOUND)
-        evaluator.call("polynomial", coefficients=circuit.series[0])
-        for turn, cleanings in enumerate(refreshes(circuit)):
-            asked = tuple(evaluator.call("boot"))
-            shares = self._trip("refresh", dict.fromkeys(self._ids, asked), exchange, turn)
-            evaluator.call("booted", *(share for parts in shares.values() for share in parts))
-            for _ in range(cleanings):
-                evaluator.call("clean")
+        for turn, segment in enumerate(segments(circuit)):
+            if turn:
+                asked = tuple(evaluator.call("boot"))
+                shares = self._trip("refresh", dict.fromkeys(self._ids, asked), exchange, turn)
+                evaluator.call("booted", *(share for parts in shares.values() for share in parts))
+            for at, coefficients in enumerate(segment):
+                evaluator.call("polynomial", coefficients=coefficients, fresh=turn + at == 0)
         return evaluator.call("found", towers=_FOUND)
 
     def _fused(self, evaluator: Sidecar, circuit: Circuit, shares: Mapping[Id, list[bytes]], length: int) -> FloatArray:
