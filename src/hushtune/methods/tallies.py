@@ -143,7 +143,7 @@ class ConfigSums(_GoodConfigs):
     clusters: tuple[int, ...]
     name: ClassVar[str] = "config-sums"
     version: ClassVar[int] = 1
-    meaning: ClassVar[str] = "sums of good configs and of their scores, and their numbers, one of each per cluster"
+    meaning: ClassVar[str] = "good configs and their scores, and how many there are, per cluster"
 
     def __post_init__(self) -> None:
         super().__post_init__()
