@@ -61,6 +61,10 @@ class Form:
         quotients: FloatArray = np.divide(values, below, out=np.full(len(values), np.nan), where=below > 0)
         return quotients
 
+    def length(self, query: Query) -> int:
+        """Of what is opened."""
+        return query.blocks[self.block]
+
     @property
     def words(self) -> str:
         """What is seen of the block."""

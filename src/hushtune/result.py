@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hushtune.method import Note
 
 SCHEMA = 1
+_ELSEWHERE = ("cell-counts", "config-sums")  # queries whose entries are not about candidates, however many there are
 
 
 @dataclass(frozen=True)
@@ -239,9 +240,20 @@ class Result:
         return study
 
     def _sums(self) -> Iterator[tuple[Config, float, dict[str, Any]]]:
-        values = next(v for v in self.opened[-1].blocks.values() if len(v) == len(self.candidates))
+        found = self.per_candidate()
+        if found is None:
+            raise SettingError("a study needs one opened value per candidate, or every client's pairs; there are none")
+        _, values = found
         for at, (config, value) in enumerate(zip(self.candidates, values, strict=True)):
             yield config, float(value), {"chosen": at == self.index}
+
+    def per_candidate(self) -> tuple[str, list[int]] | None:
+        """The name and the values of the last opened block that has one entry per candidate."""
+        for opened in reversed(self.opened):
+            for name, values in opened.blocks.items():
+                if len(values) == len(self.candidates) and opened.query not in _ELSEWHERE:
+                    return name, values
+        return None
 
     def _pairs(self) -> Iterator[tuple[Config, float, dict[str, Any]]]:
         for client, pairs in self.pairs().items():

@@ -223,12 +223,12 @@ class Run:
         """What a seal computes before it opens; nobody is missing then."""
         assert isinstance(self._seal, Threshold)
         largest = largest_sum(self.asked, self._voters, query.bound, self.share_variance)
-        length = query.bound.length if form is None else query.blocks[form.block]
+        length = query.bound.length if form is None else form.length(query)
         values = session.open(message, form, length, largest, self._exchange, last, self._reserve)
         blocks: dict[str, list[Any]] = _plain(query, np.rint(values).astype(np.int64)) if form is None else {}
         if form is not None:
             blocks[form.block] = values.tolist() if form.over is not None else np.rint(values).astype(int).tolist()
-        bits = self._seal.bits(self._seal.circuit(form, self.asked, largest), form, self.asked)
+        bits = self._seal.bits(self._seal.circuit(form, self.asked, largest, length), form, self.asked, length)
         variance, said = float(self.share_variance * self._enough({})), form.to_json() if form is not None else None
         return Opened(query.name, blocks, variance, self.asked, form=said, smudging=round(bits, 1)), {}, {}
 

@@ -190,8 +190,9 @@ def _smudging(result: Result, replay: Replay) -> Iterator[Check]:
     )
     for query, opened in zip(replay.queries, result.opened, strict=True):
         form = form_from_json(opened.form)
-        circuit = seal.circuit(form, result.asked, largest_sum(result.asked, voters, query.bound, share))
-        bits = round(seal.bits(circuit, form, result.asked), 1)
+        length = query.bound.length if form is None else form.length(query)
+        circuit = seal.circuit(form, result.asked, largest_sum(result.asked, voters, query.bound, share), length)
+        bits = round(seal.bits(circuit, form, result.asked, length), 1)
         yield Check(
             "lambda follows from the circuit", opened.smudging == bits, f"computed {bits}, stated {opened.smudging}"
         )

@@ -22,6 +22,8 @@ from hushtune.methods.tallies import CellCounts, ConfigSums
 from hushtune.privacy.events import SkellamVector
 from hushtune.privacy.noise import Noise
 from hushtune.randomness import SystemRandomness
+from hushtune.run import Replay
+from hushtune.sealed import Sealed
 from hushtune.trials import TrialStore
 
 SPACE = ht.Space(x=ht.Float(1e-3, 1.0, log=True), kind=ht.Choice(["a", "b"]))
@@ -122,6 +124,22 @@ def test_without_a_dense_cell_all_configs_are_one_cluster() -> None:
     result = tune(clients(3), method=ht.Combine("dbscan", min_points=1000))
     assert result.notes["no cell was dense, so combined were"] == "all configs"
     assert near(result.config)
+
+
+def test_a_cluster_may_be_small_even_if_all_cells_are_dense() -> None:
+    """What a quotient is divided by is at least MinPts then, and not the number of clients."""
+    method = ht.Combine("dbscan", cell=1.0, min_points=1, within=1.0, most=26)
+    result = tune(clients(4), method=method)
+    assert result.notes["dense cells"] == 2.0
+    asked = {}
+
+    class Seen(Replay):
+        def sealed(self, query: Any) -> Any:
+            return Sealed(query, lambda query, form: asked.setdefault(form.block, form) and self._form(query, form))
+
+    settled = ht.Combine(**{name: value for name, value in result.method.items() if name != "name"})
+    settled.run(Seen(GRID, ht.Search(), 4, result.opened))
+    assert asked["sums"].least == asked["sums"].step  # one point
 
 
 def test_a_cell_is_told_only_up_to_what_makes_it_dense() -> None:

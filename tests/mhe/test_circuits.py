@@ -47,7 +47,9 @@ def test_a_mask_is_exact_on_every_integer(clients: int, most: int, threshold: in
     assert found is not None
     counts = np.arange(most + 1)
     rest = [{"counts": counts}] + [{"counts": 0 * counts}] * (clients - 1)
-    error = np.abs(evaluated(found, form, rest, most) - (counts >= threshold)).max()
+    values = evaluated(found, form, rest, most)
+    assert np.abs(values[len(counts) :]).max() < 1e-10  # empty cells
+    error = np.abs(values[: len(counts)] - (counts >= threshold)).max()
     assert error < 1e-10
     assert error < found.error < 1e-7
 
@@ -92,11 +94,9 @@ def test_what_cannot_be_computed_is_refused_with_what_to_do() -> None:
     with pytest.raises(SettingError, match="no sum reaches the threshold: it must be at most 8, but got 9"):
         circuit(SMALL, Form("counts", at_least=9), 2, 8)
     with pytest.raises(SettingError, match="cannot be computed under encryption for 3 clients with sums up to 9000000"):
-        ht.Threshold().circuit(Form("sums", over="counts", least=1), 3, 9_000_000)
-    with pytest.raises(
-        SettingError, match=r"smudging must reach 60 bits, but .* reaches .* with ring 16384, .* ring 32768"
-    ):
-        ht.Threshold(smudging=60).circuit(Form("counts", at_least=4), 10, 40)
+        ht.Threshold().circuit(Form("sums", over="counts", least=1), 3, 9_000_000, 4)
+    with pytest.raises(SettingError, match=r"smudging must reach 60 bits, but .* reaches .* with ring 32768"):
+        ht.Threshold(smudging=60).circuit(Form("counts", at_least=4), 10, 40, 49)
     assert circuit(SMALL, None, 3, LARGEST + 1) is None
     many, found = {"counts": np.zeros(9000, dtype=np.int64)}, Circuit(SMALL, 1e-9, "comparison", ((0.0, 1.0),))
     with pytest.raises(SettingError, match="a ciphertext holds 8192 values, but 'counts' has 9000"):
@@ -106,7 +106,11 @@ def test_what_cannot_be_computed_is_refused_with_what_to_do() -> None:
 def test_more_smudging_reaches_more_bits() -> None:
     found = circuit(SMALL, None, 10, 100)
     assert found is not None
-    assert found.smudging(0.02) - found.smudging(0.01) == pytest.approx(2)
+    assert found.smudging(0.02, 100, 10) - found.smudging(0.01, 100, 10) == pytest.approx(2)
+    quotient = circuit(LARGE, Form("sums", over="counts", least=4), 10, 100)
+    assert quotient is not None
+    fewer, more = (quotient.smudging(0.01, length, 10) for length in (6, 24))
+    assert fewer - more == pytest.approx(2, abs=0.1)  # by their L2 norm
 
 
 @pytest.mark.parametrize(

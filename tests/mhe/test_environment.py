@@ -26,7 +26,7 @@ def python(path: Path, version: str, works: bool = True) -> Path:
     path.write_text(
         "#!/bin/sh\n"
         f'case "$1 $2" in\n"--version ") echo "Python {version}" ;;\n'
-        f'"-m venv") mkdir -p "$4/bin"; cp "$0" "$4/bin/python" ;;\n'
+        f'"-m venv") mkdir -p "$3/bin"; cp "$0" "$3/bin/python" ;;\n'
         f'"-c import openfhe") {"true" if works else "echo no libstdc++ >&2; false"} ;;\nesac\n'
     )
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -58,6 +58,17 @@ def test_other_versions_and_broken_wheels_are_named_with_what_to_install(tmp_pat
     assert not place.exists()
     with pytest.raises(SettingError, match="nowhere is no Python"):
         environment.setup(str(tmp_path / "nowhere"))
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path, place: Path) -> None:
+    place.mkdir()
+    (place / "thesis").touch()
+    with pytest.raises(SettingError, match="was not made by `hushtune mhe setup`"):
+        environment.setup(str(python(tmp_path / "python3.10", "3.10.4", works=False)))
+    assert (place / "thesis").exists()
+    (place / "thesis").unlink()
+    with pytest.raises(SettingError, match="cannot be imported"):
+        environment.setup(str(tmp_path / "python3.10"))
 
 
 def test_interpreters_are_looked_for_on_the_path_and_among_pyenvs(

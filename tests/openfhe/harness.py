@@ -55,6 +55,7 @@ def measured(circuit: Circuit, form: Form | None, blocks: list[dict[str, Any]], 
         levels=made[0][1],
         inputs=[[values.tolist() for values in one] for one, _ in made],
         deviation=deviation,
+        length=len(blocks[0][form.block] if form is not None else blocks[0]["sum"]),
     )
 
 
@@ -78,6 +79,7 @@ class Room:
 
     def open(self, form: Form | None, blocks: list[dict[str, Any]], largest: int, last: bool = False) -> Any:
         """What the server opens of the clients' blocks."""
+        length = sum(map(len, blocks[0].values())) if form is None else len(blocks[0][form.block])
         asked = Asked(self.circuit(form, self.clients, largest), form, largest, self.seal.deviation(form, self.clients))
         arrays = [{name: np.asarray(values) for name, values in block.items()} for block in blocks]
 
@@ -101,7 +103,6 @@ class Room:
         def reserve() -> None:
             self.reserved += 1
 
-        length = sum(map(len, blocks[0].values())) if form is None else len(blocks[0][form.block])
         return self.server.open(b"request", form, length, largest, exchange, last, reserve)
 
     def close(self) -> None:

@@ -62,7 +62,8 @@ def errors(asked: dict[str, Any]) -> dict[str, Any]:
     noise = np.array(fused.GetCKKSPackedValue()) - values
     folded = np.fft.fft(noise) / len(noise) ** 0.5  # noise in real parts only would leave a symmetry
     return {
-        "real": values.real[: len(asked["inputs"][0][0])].tolist(),
+        "real": values.real[: asked["length"]].tolist(),
+        "rest": float(np.abs(values.real[asked["length"] :]).max()),
         "imaginary": float(np.abs(values.imag).max()),
         "noise_real": float(noise.real.std()),
         "noise_imaginary": float(noise.imag.std()),

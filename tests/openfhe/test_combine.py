@@ -36,7 +36,7 @@ def test_it_finds_what_clear_sums_find_and_opens_less(strategy: Any, tmp_path: P
     means = f"of the summed {ConfigSums.meaning}: the sums divided by the counts"
     dense = f"of the summed {CellCounts.meaning}: which of the counts are at least 4"
     assert whats == ([means] if strategy == "mean" else [dense, means])
-    assert all(opened.smudging is not None and opened.smudging >= 12 for opened in result.opened)
+    assert all(opened.smudging is not None and opened.smudging >= 20 for opened in result.opened)
     assert "together with up to 3 of the 4 clients" in result.statement
     assert "TRUSTED: the server, to follow the protocol" in result.statement
     assert all(check.holds for check in ht.verify(tmp_path / "run"))
@@ -94,11 +94,21 @@ def test_a_process_for_every_message_finds_the_key_share_again(tmp_path: Path, p
 def test_a_machine_that_restarts_has_lost_its_share(tmp_path: Path) -> None:
     def restart(trip: str, node: str) -> str | None:
         if trip == "decrypt" and node == wire.nodes[1]:
-            for pid in tmp_path.glob("machine-1/clients/*/mhe/*/*/pid"):
-                os.kill(int(pid.read_text()), signal.SIGKILL)
-                os.waitpid(int(pid.read_text()), 0)
+            (pipes,) = tmp_path.glob("machine-1/clients/*/mhe/*/*")
+            os.kill(_reader_of(pipes / "in"), signal.SIGKILL)
         return None
 
     wire = Wire(tmp_path, clients=3, fail=restart)
     with pytest.raises(AbortedError, match="key share is lost.*nothing was opened"):
         wire.tune(method=ht.Combine("mean"), privacy=None, seal=ht.Threshold())
+
+
+def _reader_of(pipe: Path) -> int:
+    """The process that has a named pipe as its standard input."""
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and os.readlink(entry / "fd" / "0") == str(pipe):
+                return int(entry.name)
+        except OSError:
+            continue
+    raise AssertionError("nobody reads it")

@@ -163,3 +163,30 @@ def test_a_damaged_result_gives_one_line(tmp_path: Path) -> None:
         (tmp_path / "out" / "result.json").write_text(json.dumps({**raw, **change}))
         with pytest.raises(ht.SettingError, match="result.json"):
             ht.report(tmp_path / "out")
+
+
+def _spread(config: ht.Config, data: Any) -> float:
+    far = abs(config["x"] - data.y[0]) + 0.3 * (config.get("kind") == "a") + abs(config.get("z", 0.5) - 0.5)
+    return float(min(1.0, far))
+
+
+@pytest.mark.parametrize("strategy", ["mean", "dbscan"])
+@pytest.mark.parametrize(
+    "knobs",
+    [{}, {"kind": ht.Choice(["a", "<b>"])}, {"y": ht.Float(0, 1), "z": ht.Float(0, 1)}],
+    ids=["one knob", "a choice", "three knobs"],
+)
+def test_a_combined_run_shows_cells_of_two_knobs_and_its_clusters(strategy: Any, knobs: Any, tmp_path: Path) -> None:
+    space = ht.Space(x=ht.Float(0, 1), **knobs)
+    grid = space.sample(49)  # as many as a grid of two numbers has cells: they are not what was opened
+    clients = [ht.Client((np.zeros((2, 1)), np.array([y, y])), ht.objective(_spread)) for y in (0.2, 0.25, 0.8)]
+    result = ht.tune(clients, grid, method=ht.Combine(strategy, cell=0.25), quiet=True, jobs=1, folder=tmp_path / "run")
+    text = page(result, ht.verify(tmp_path / "run"))
+    reader = read(text)
+    cells = [attrs for tag, attrs in reader.tags if tag == "rect" and "cell" in str(attrs.get("class"))]
+    assert len(cells) == (8 if strategy == "dbscan" and "kind" in knobs else 0)
+    assert "mean score" in text
+    assert "All candidates" not in text
+    assert result.per_candidate() is None
+    with pytest.raises(ht.SettingError, match="one opened value per candidate"):
+        result.to_optuna()

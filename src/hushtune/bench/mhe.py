@@ -68,8 +68,9 @@ class Room:
 
     def open(self, form: Form, vectors: Vectors, largest: int) -> tuple[Any, dict[str, Any]]:
         """What is opened, and a row of what that took."""
-        clients = len(self.ids)
-        asked = Asked(self.seal.circuit(form, clients, largest), form, largest, self.seal.deviation(form, clients))
+        clients, length = len(self.ids), len(vectors[self.ids[0]][form.block])
+        circuit = self.seal.circuit(form, clients, largest, length)
+        asked = Asked(circuit, form, largest, self.seal.deviation(form, clients))
 
         def exchange(name: str, out: Mapping[str, bytes]) -> Mapping[str, bytes]:
             replies = {}
@@ -79,10 +80,9 @@ class Room:
                 self.bytes += len(message) + len(replies[client])
             return replies
 
-        length = len(vectors[self.ids[0]][form.block])
         began, wall, sent = self._cpu(), time.monotonic(), self.bytes
         values = self.server.open(b"request", form, length, largest, exchange, last=False, reserve=lambda: None)
-        bits = self.seal.bits(asked.circuit, form, clients)
+        bits = self.seal.bits(circuit, form, clients, length)
         return values, {
             "cpu_seconds": self._cpu() - began,
             "wall_seconds": time.monotonic() - wall,

@@ -7,6 +7,7 @@ in `state`, which the transport keeps for the client and which is empty when the
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,8 @@ class Endpoint:
     def _respond(self, letter: Letter, party: Party, state: dict[str, Any]) -> tuple[bytes, bytes]:
         run = str(unpack(letter.message)[0].get("run"))
         kept = state if state.get("run") == run else {}
+        if state and not kept:
+            _over(state, party)
         if self._seed is not None:
             party.randomness = SimulatedRandomness(self._seed, self._name, drawn=kept.get("drawn", 0))
         roster = self._roster or _named(kept.get("nodes") or letter.nodes)
@@ -120,6 +123,14 @@ def _named(nodes: Any) -> Roster:
     if nodes is None:
         raise RefusedError("no roster was given to this client, and the server names no nodes")
     return Roster(tuple(nodes))
+
+
+def _over(state: dict[str, Any], party: Party) -> None:
+    """Ends what an earlier run, which was given up, has left running."""
+    if state.get("session") and state["shape"] is None:
+        with suppress(RefusedError):
+            folder = party.folder / "mhe" / state["run"]
+            ThresholdClient(state["run"], 0, 0, state["terms"], folder).load(state["session"].encode()).close()
 
 
 def _restored(kept: dict[str, Any], roster: Roster, party: Party) -> MaskedClient | ThresholdClient:

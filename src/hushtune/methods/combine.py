@@ -20,6 +20,7 @@ from hushtune.methods.contributions import MOST_SENT, SentPairs, loss_range
 from hushtune.methods.tallies import SMALLEST_CELL, CellCounts, ConfigSums, means_of
 from hushtune.pairs import Pairs, read
 from hushtune.privacy.guarantee import Privacy
+from hushtune.privacy.skellam import IntArray
 from hushtune.rows import MOST_VOTERS
 from hushtune.seals.base import Seal
 from hushtune.search import Search
@@ -31,6 +32,7 @@ SUMS: tuple[Strategy, ...] = ("mean", "best-mean", "dbscan")  # the strategies t
 _BEST = 0.05  # of a client's configs, for best-mean and best-median
 _FINE = 2**20  # steps of the integer grid for one config, where sums are exact
 _COARSE = 2**8  # where they are noisy: for all of a client's configs together
+_ABOVE_NOISE = 3  # standard deviations
 _LISTED = 16  # candidates of a space, if none are given: they only stand for it
 
 
@@ -171,21 +173,20 @@ class Combine(Method):
         if self.form == "pairs":
             return config_at(space, self._from_pairs(run, space))
         clusters: tuple[int, ...] = ()
+        least = run.asked  # every client has at least one good config
         if self.strategy == "dbscan":
             cells = Cells(space, self.cell)
             dense = self._dense(run)
             run.note("dense cells", float(dense.sum()))
             clusters = tuple(cells.clusters(dense).tolist())
-            if not dense.any():
+            if dense.any():
+                least = self.min_points or 1  # a cluster has a dense cell at least
+            else:
                 run.note("no cell was dense, so combined were", "all configs")
                 clusters = (0,) * cells.count
         query = self.query(run.candidates, run.search, clusters)
         assert isinstance(query, ConfigSums)
-        if self.form == "noisy sums":
-            found = self._noisy_clusters(run, query)
-        else:
-            least = self.min_points if -1 in clusters else run.asked  # every client has at least one good config
-            found = self._clusters(run, query, least or 1)
+        found = self._noisy_clusters(run, query) if self.form == "noisy sums" else self._clusters(run, query, least)
         return config_at(space, _told(run, found).centre)
 
     def _dense(self, run: Openings) -> NDArray[np.bool_]:
@@ -194,8 +195,14 @@ class Combine(Method):
         assert self.min_points is not None
         if self.form == "sums":
             return np.asarray(run.sealed(query)["counts"].at_least(self.min_points).open() > 0)
-        counts, unit = run.sum(query)["counts"], query.bound.unit if isinstance(query.bound, Tally) else 1
-        return np.asarray(counts >= max(self.min_points * unit, 3 * run.noise_variance() ** 0.5))
+        return self.dense(run.sum(query)["counts"], run.candidates, run.noise_variance())
+
+    def dense(self, counts: IntArray | FloatArray, candidates: Candidates, noise_variance: float) -> NDArray[np.bool_]:
+        """Which of the opened counts are those of dense cells."""
+        bound = self.bounds(candidates)[0]
+        assert isinstance(bound, Tally)
+        least = (self.min_points or 1) * bound.unit
+        return np.asarray(counts >= max(least, _ABOVE_NOISE * noise_variance**0.5))
 
     def _clusters(self, run: Openings, query: ConfigSums, least: int) -> list[Cluster]:
         """Means of the clusters' configs and scores (lines 22 to 28). Their sizes are not needed, and not opened."""

@@ -109,9 +109,21 @@ class Circuit:
         """Whether relinearisation keys are needed."""
         return bool(self.series)
 
-    def smudging(self, deviation: float) -> float:
-        """The bits lambda that a party's noise of such a deviation reaches (Li, Micciancio, Schultz, Sorrell 2022)."""
-        return 2 * math.log2(deviation / (math.sqrt(12 * MOST_OPENINGS) * self.error))
+    def smudging(self, deviation: float, length: int, clients: int) -> float:
+        """The bits lambda that a party's noise of such a deviation reaches (Li, Micciancio, Schultz, Sorrell 2022).
+
+        The error is that of the whole ciphertext, an L2 norm: of what is opened, and of the slots that are not used. In
+        a comparison these hold zeros that go through the same polynomials; otherwise they have only noise.
+
+        Args:
+            deviation: of the noise in each slot's real and imaginary part.
+            length: how many values are opened.
+            clients: how many there are.
+        """
+        slots, rest = self.parameters.slots, 2 * self.parameters.fresh(clients)
+        opened = {"sum": 0, "comparison": slots, "division": min(length, slots)}[self.kind]
+        error = math.sqrt(opened * self.error**2 + slots * rest**2)
+        return 2 * math.log2(deviation / (math.sqrt(12 * MOST_OPENINGS) * error))
 
 
 def deviation_of(form: Form | None, clients: int, precision: float) -> float:
@@ -322,7 +334,8 @@ def inputs(
         raise SettingError(f"a ciphertext holds {slots} values, but '{form.block}' has {len(values)}")
     if form.at_least is not None:
         middle, wide = (largest / 2, largest / 2) if len(circuit.series) == 1 else _around(form.at_least, largest)
-        return [(values - middle / clients) / wide], [depth - levels_of(circuit)]
+        padded = np.pad(values, (0, slots - len(values)))  # an empty slot would lie where a composition decides
+        return [(padded - middle / clients) / wide], [depth - levels_of(circuit)]
     if not circuit.series:  # the block itself, or divided by counts that are always the same, and public
         return [values / (1 if form.over is None else largest)], [depth - 1]
     assert form.least is not None
@@ -347,11 +360,6 @@ def segments(circuit: Circuit) -> list[tuple[tuple[float, ...], ...]]:
     for at in range(0, len(circuit.series), each):
         found.append(circuit.series[at : at + each])
     return found
-
-
-def trips_of(circuit: Circuit) -> int:
-    """How often the parties are asked for a refresh."""
-    return len(segments(circuit)) - 1 if circuit.kind == "comparison" else 0
 
 
 def levels_of(circuit: Circuit) -> int:

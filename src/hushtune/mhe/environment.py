@@ -16,6 +16,7 @@ WHEELS = {(3, 10): "openfhe==1.6.1.0.22.4", (3, 12): "openfhe==1.6.1.0.24.4"}
 """Which release holds which interpreter's module; the second needs a newer C++ library than Debian 12 has."""
 
 _VARIABLE = "HUSHTUNE_MHE"
+_MARK = "made-by-hushtune-mhe-setup"  # what has no such file is not removed
 _WANTED = " or ".join(".".join(map(str, version)) for version in WHEELS)
 _SAY = Callable[[str], None]
 
@@ -52,6 +53,8 @@ def setup(python: str | None = None, say: _SAY = print) -> Path:
     if made.exists() and _imports(made):
         say(f"{place} is there already, and OpenFHE can be imported in it")
         return made
+    if place.exists() and not (place / _MARK).exists() and (not place.is_dir() or any(place.iterdir())):
+        raise SettingError(f"{place} exists and was not made by `hushtune mhe setup`; remove it, or set ${_VARIABLE}")
     candidates = [Path(python)] if python is not None else list(_interpreters())
     tried = []
     for candidate in candidates:
@@ -75,7 +78,12 @@ def setup(python: str | None = None, say: _SAY = print) -> Path:
 
 def _make(place: Path, python: Path, wheel: str, say: _SAY) -> str | None:
     """None if all went well, else why not."""
-    if reason := _failed([str(python), "-m", "venv", "--clear", str(place)]):
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        (place / _MARK).touch()
+    except OSError as error:
+        return f"{place} cannot be written ({error.strerror})"
+    if reason := _failed([str(python), "-m", "venv", str(place)]):
         return f"no environment could be made ({reason})"
     say(f"installing {wheel}")
     pip = [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel]

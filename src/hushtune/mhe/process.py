@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import select
-import signal
+import shutil
 import stat
 import subprocess
 import weakref
@@ -17,14 +17,17 @@ from hushtune.errors import RefusedError
 from hushtune.mhe import sidecar
 from hushtune.mhe.environment import interpreter
 
+_PIPES = ("in", "out")
+_AWAKE = 60.0  # seconds in which a process that is there answers, whatever it was doing
+_LOST = "this client's key share is lost: the process that held it has ended"
 PATIENCE = 600.0  # seconds for one call; a damaged message can send OpenFHE into an endless loop
 
 
 class Sidecar:
     """Calls of one process. Errors are RefusedErrors that name no values."""
 
-    def __init__(self, sink: IO[bytes], source: IO[bytes], pid: int) -> None:
-        self._sink, self._source, self._pid = sink, source, pid
+    def __init__(self, sink: IO[bytes], source: IO[bytes]) -> None:
+        self._sink, self._source = sink, source
         self._call = int.from_bytes(os.urandom(4), "big")
         self.calls: dict[str, int] = {}
         self.cpu: dict[str, float] = {}  # seconds that the process has computed for this object, by operation
@@ -36,41 +39,47 @@ class Sidecar:
         child = _spawn(subprocess.PIPE, subprocess.PIPE, detached=False)
         assert child.stdin is not None
         assert child.stdout is not None
-        made = cls(child.stdin, child.stdout, child.pid)
+        made = cls(child.stdin, child.stdout)
         made._child = child
         weakref.finalize(made, _end, child)
         made.call("begin", parameters=parameters, party=party)
         return made
 
     _child: subprocess.Popen[bytes] | None = None
+    _folder: Path | None = None
 
     @classmethod
     def beside(cls, folder: Path, parameters: dict[str, int]) -> Sidecar:
         """A party's process that later processes find again in the folder; it ends when it is closed or idle."""
         folder.mkdir(mode=0o700, parents=True)
-        for name in ("in", "out"):
+        for name in _PIPES:
             os.mkfifo(folder / name, 0o600)
-        ends = [os.open(folder / name, os.O_RDWR) for name in ("in", "out")]
-        child = _spawn(ends[0], ends[1], detached=True)
+        ends = [os.open(folder / name, os.O_RDWR) for name in _PIPES]
+        _spawn(ends[0], ends[1], detached=True)
         for end in ends:
             os.close(end)
-        (folder / "pid").write_text(str(child.pid))
         made = cls.found(folder)
         made.call("begin", parameters=parameters, party=True)
         return made
 
     @classmethod
     def found(cls, folder: Path) -> Sidecar:
-        """The process beside a client that was left in the folder."""
+        """The process beside a client that was left in the folder, if it still answers."""
         try:
-            pid = int((folder / "pid").read_text())
-            os.kill(pid, 0)
-            if not all(stat.S_ISFIFO((folder / name).stat().st_mode) for name in ("in", "out")):
+            if not all(stat.S_ISFIFO((folder / name).stat().st_mode) for name in _PIPES):
                 raise OSError
-            sink, source = (os.open(folder / name, os.O_RDWR) for name in ("in", "out"))
-        except (OSError, ValueError):
-            raise RefusedError("this client's key share is lost: the process that held it has ended") from None
-        return cls(os.fdopen(sink, "wb"), os.fdopen(source, "rb", buffering=0), pid)
+            sink, source = (os.open(folder / name, os.O_RDWR) for name in _PIPES)
+        except OSError:
+            raise RefusedError(_LOST) from None
+        made = cls(os.fdopen(sink, "wb"), os.fdopen(source, "rb", buffering=0))
+        made._folder = folder
+        try:
+            sidecar.write_message(made._sink, {"op": "ping", "call": made._call}, [])  # small: it fits into the pipe
+            made._reply(_AWAKE)
+        except (EOFError, OSError, ValueError):
+            made.close()
+            raise RefusedError(_LOST) from None
+        return made
 
     def call(self, op: str, *parts: bytes, **header: Any) -> list[bytes]:
         """One message and its reply."""
@@ -93,10 +102,10 @@ class Sidecar:
         """An operation that is done once under this name; again, it gives what it gave then."""
         return self.call("once", *parts, step=step, name=f"{name} {step}", **header)
 
-    def _reply(self) -> tuple[dict[str, Any], list[bytes]]:
+    def _reply(self, patience: float = PATIENCE) -> tuple[dict[str, Any], list[bytes]]:
         """The reply to the last call; those to calls of a process that was killed are skipped."""
         while True:
-            if not select.select([self._source], [], [], PATIENCE)[0]:
+            if not select.select([self._source], [], [], patience)[0]:
                 raise EOFError
             reply, found = sidecar.read_message(self._source)
             if reply["call"] == self._call:
@@ -104,10 +113,12 @@ class Sidecar:
 
     def close(self) -> None:
         """Ends the process, and its secret with it."""
-        with suppress(OSError):
-            os.kill(self._pid, signal.SIGKILL)
         if self._child is not None:
-            self._child.wait()
+            _end(self._child)
+        with suppress(OSError, ValueError):
+            if self._folder is not None:
+                sidecar.write_message(self._sink, {"op": "end", "call": self._call}, [])
+                shutil.rmtree(self._folder, ignore_errors=True)
         for stream in (self._sink, self._source):
             with suppress(OSError):
                 stream.close()

@@ -395,9 +395,11 @@ def serve(source: IO[bytes], sink: IO[bytes]) -> None:
         reply: dict[str, Any] = {"call": header.get("call")}
         started, found = time.process_time(), []
         try:
+            if header["op"] == "end":
+                return
             if header["op"] == "begin":
                 end = (Party if header["party"] else Evaluator)(Context(**header["parameters"]))
-            else:
+            elif header["op"] != "ping":
                 found = list(getattr(end, header["op"])(header, parts))
         except Exception as error:  # OpenFHE's texts name its own files, never values
             reply["error"] = f"{type(error).__name__}: {str(error)[-200:]}".splitlines()[-1]

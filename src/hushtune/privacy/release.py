@@ -39,7 +39,7 @@ from hushtune.seals.masked import Masked
 from hushtune.seals.masked_client import MaskedClient
 from hushtune.seals.threshold import Threshold
 from hushtune.seals.threshold_client import Asked, ThresholdClient
-from hushtune.seals.threshold_wire import BEGINS, KIND
+from hushtune.seals.threshold_wire import BEGINS, END, KIND
 from hushtune.wire import pack, unpack
 
 _MOST_RUNS = 16  # that a client has keys for at one time
@@ -151,6 +151,8 @@ def _threshold(
         return _keep(party, None, run, place, digest, lambda: sent(step()))
 
     _earlier(party, run, place, digest)  # another message for the same place is refused
+    if trip == END:
+        return _session(party, run, ThresholdClient).step(message, None)
     if trip not in (*BEGINS, "input"):
         session = _session(party, run, ThresholdClient)
         on_record = recorded(lambda: session.step(message, None))
@@ -186,7 +188,8 @@ def _asked(request: Request, roster: Roster) -> Asked:
     assert isinstance(request.seal, Threshold)
     clients = len(roster)
     largest = largest_sum(clients, request.voters, request.query.bound, _share_variance(request, roster))
-    circuit = request.seal.circuit(request.form, clients, largest)
+    length = request.query.bound.length if request.form is None else request.form.length(request.query)
+    circuit = request.seal.circuit(request.form, clients, largest, length)
     return Asked(circuit, request.form, largest, request.seal.deviation(request.form, clients))
 
 

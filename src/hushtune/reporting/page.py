@@ -7,7 +7,9 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from hushtune.methods.combine import Combine
 from hushtune.privacy.accounting import Budget
+from hushtune.reporting.combined import cells_plot, clusters
 from hushtune.reporting.plots import counts_plot, pairs_plot, parallel_plot, shares_plot
 from hushtune.result import Result
 from hushtune.simulation import figure_rows
@@ -114,22 +116,15 @@ def _figures(result: Result) -> str:
     )
 
 
-def _per_candidate(result: Result) -> tuple[str, Sequence[int]] | None:
-    """The last opened block that has one entry per candidate."""
-    for opened in reversed(result.opened):
-        for name, values in opened.blocks.items():
-            if len(values) == len(result.candidates):
-                return name, values
-    return None
-
-
 def _counts(result: Result) -> list[str]:
     if result.opened[-1].own is not None:
         words = (
             "Every client's own (config, loss) pairs, a colour per client; the line is where the chosen config lies."
         )
         return [_note(words), pairs_plot(result), *_heterogeneity(result)]
-    found = _per_candidate(result)
+    if result.method["name"] == Combine.name:
+        return _combined(result)
+    found = result.per_candidate()
     if found is None:
         return [_note("Nothing with one entry per candidate was opened.")]
     deviation = result.opened[-1].noise_variance ** 0.5
@@ -138,6 +133,21 @@ def _counts(result: Result) -> list[str]:
         "Diamonds are the smoothed posterior mean, with its standard deviation. Only opened values are used."
     )
     return [_note(words), counts_plot(result, *found)]
+
+
+def _combined(result: Result) -> list[str]:
+    """Dense cells, the clusters, and what the method noted."""
+    found, knobs = clusters(result), list(result.candidates.space.knobs)
+    rows = [(n, *(_value(config[k]) for k in knobs), f"{score:.4g}") for n, (config, score) in enumerate(found, 1)]
+    notes = [(name, _value(value)) for name, value in result.notes.items()]
+    cells = cells_plot(result)
+    words = "Cells of the grid over the clients' good configs; dense ones are marked, the diamond is the chosen config."
+    return [
+        *([_note(words), cells] if cells else []),
+        _note("The clusters' centres and mean scores, the best first; only opened values are used."),
+        table(["cluster", *knobs, "mean score"], rows),
+        table(["computed from what was opened", ""], notes),
+    ]
 
 
 def _heterogeneity(result: Result) -> list[str]:
@@ -149,7 +159,7 @@ def _heterogeneity(result: Result) -> list[str]:
 
 
 def _candidates(result: Result) -> list[str]:
-    found = _per_candidate(result)
+    found = result.per_candidate()
     if found is None:
         return []
     name, values = found

@@ -54,7 +54,7 @@ def counts_plot(result: Result, name: str, values: Sequence[int]) -> str:
     if len(order) < len(values):
         shown += f" ({len(order)} of {len(values)} shown)"
     parts.append(text(box.left + box.width / 2, box.top + box.height + 24, shown, "middle"))
-    return _svg("plot-counts", 310, parts)
+    return svg_of("plot-counts", 310, parts)
 
 
 def _smoothed(result: Result, values: Sequence[int]) -> tuple[FloatArray, FloatArray]:
@@ -89,13 +89,13 @@ def pairs_plot(result: Result) -> str:
             circles = "".join(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="2"/>' for px, py in dots)
             parts.append(f'<g class="pair s{at % len(COLOURS)}"><title>{escape(client)}</title>{circles}</g>')
         parts.append(text(box.left + box.width / 2, box.top + height + 36, name, "middle"))
-        for word, place in _ends(space, name):
+        for word, place in knob_ends(space, name):
             parts.append(text(box.left + place * box.width, box.top + height + 18, word, "middle"))
     rows = -(-len(space.knobs) // each)
-    return _svg("plot-pairs", 30 + rows * 270.0, parts)
+    return svg_of("plot-pairs", 30 + rows * 270.0, parts)
 
 
-def _ends(space: Space, name: str) -> list[tuple[str, float]]:
+def knob_ends(space: Space, name: str) -> list[tuple[str, float]]:
     """What stands below a knob's axis: its ends, or all its choices."""
     knob = space.knobs[name]
     if isinstance(knob, Choice):
@@ -138,7 +138,7 @@ def parallel_plot(result: Result, name: str, values: Sequence[int]) -> str:
         )
         tip = f"candidate {at}: {_words(candidates[int(at)])}; {name} {values[at]}"
         parts.append(f"{line}<title>{escape(tip)}</title></polyline>")
-    return _svg("plot-parallel", 310, parts)
+    return svg_of("plot-parallel", 310, parts)
 
 
 def _places(candidates: Candidates) -> dict[str, FloatArray]:
@@ -163,10 +163,11 @@ def shares_plot(seconds: Mapping[str, float]) -> str:
         parts.append(text(150, y + 14, name, "end"))
         parts.append(f'<rect class="s0" x="160" y="{y}" width="{max(1.0, 560 * value / longest):.1f}" height="18"/>')
         parts.append(text(170 + 560 * value / longest, y + 14, f"{value:.2f} s"))
-    return _svg("plot-time", 16 + 26 * max(1, len(seconds)), parts)
+    return svg_of("plot-time", 16 + 26 * max(1, len(seconds)), parts)
 
 
-def _svg(name: str, height: float, parts: Sequence[str]) -> str:
+def svg_of(name: str, height: float, parts: Sequence[str]) -> str:
+    """A plot of the page's width."""
     body = "\n".join(parts)
     return f'<svg id="{name}" class="plot" role="img" viewBox="0 0 {_WIDTH:g} {height:g}">\n{body}\n</svg>'
 

@@ -8,6 +8,7 @@ The trips of a first opening:
     input     all encrypt their vectors under the joint public key, and give their third relinearisation shares
     refresh   if the circuit needs it: all give their shares of a distributed bootstrapping
     decrypt   all decrypt partially, with smudging that each derives from the request
+    end       after an abort: all forget their keys
 
 Later openings with the same keys begin with `input`.
 """
@@ -25,10 +26,18 @@ from hushtune.forms import Form
 from hushtune.mhe.circuits import MOST_OPENINGS, Circuit, inputs
 from hushtune.mhe.process import Sidecar
 from hushtune.privacy.skellam import IntArray
-from hushtune.seals.threshold_wire import BEGINS, TAG, checked, packed
+from hushtune.seals.threshold_wire import BEGINS, END, TAG, checked, packed
 from hushtune.wire import unpack
 
-_PARTS = {"lead": (1,), "join": (2, 3), "relin": (1,), "input": (3,), "refresh": (2,), "decrypt": range(1, 65)}
+_PARTS = {
+    "lead": (1,),
+    "join": (2, 3),
+    "relin": (1,),
+    "input": (3,),
+    "refresh": (2,),
+    "decrypt": range(1, 65),
+    END: (0,),
+}
 _MOST_TURNS = 64  # refreshes of one opening
 
 
@@ -114,6 +123,9 @@ class ThresholdClient:
         if len(parts) not in _PARTS[trip]:
             raise WireError(f"trip '{trip}' must have {list(_PARTS[trip])[:3]} parts, but got {len(parts)}")
         checked(header, parts)
+        if trip == END:
+            self.close()
+            return packed({"kind": END, "round": round_})
         if trip in BEGINS:
             if (trip == "lead") != (self.number == 0):
                 raise RefusedError("the first client in the roster leads, and the others join")

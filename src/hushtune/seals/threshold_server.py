@@ -13,11 +13,11 @@ from hushtune.mhe.circuits import MOST_OPENINGS, Circuit, Parameters, offset_of,
 from hushtune.mhe.process import Sidecar
 from hushtune.roster import Id, Roster
 from hushtune.seals.base import Exchange, Reserve
-from hushtune.seals.threshold_wire import KIND, TAG, checked, packed
+from hushtune.seals.threshold_wire import END, KIND, TAG, checked, packed
 from hushtune.space import FloatArray
 from hushtune.wire import unpack_reply
 
-Plan = Callable[[Form | None, int, int], Circuit]
+Plan = Callable[[Form | None, int, int, int], Circuit]
 _WHOLE = 2  # moduli that are left of a sum which is opened as it is
 _FOUND = 1
 
@@ -70,7 +70,7 @@ class ThresholdServer:
 
         Raises AbortedError, with nothing opened, as soon as one client is missing.
         """
-        circuit = self._plan(form, len(self._ids), largest)
+        circuit = self._plan(form, len(self._ids), largest, length)
         pieces = -(-length // circuit.parameters.slots) if form is None else 1
         self._round += 1
         try:
@@ -177,6 +177,8 @@ class ThresholdServer:
             client, reason = next(iter(missing.items()))
             more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
             self.close()
+            end = packed({**header, "trip": END})
+            exchange(END, dict.fromkeys(self._ids, end))  # whoever hears it need not keep a key share
             raise AbortedError(
                 f"seal 'threshold' needs all {len(self._ids)} clients, but lost {client}{more} in trip '{name}': "
                 f"{reason}; nothing was opened"

@@ -13,6 +13,7 @@ from hushtune.wire import pack
 
 KIND = "threshold"
 BEGINS = ("lead", "join")  # the trips that make keys: the first party's, everybody else's
+END = "end"  # the trip that ends what is of no use any more
 TAG = "joint"  # of all keys and ciphertexts; every set of keys has a process of its own
 
 

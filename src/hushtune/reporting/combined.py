@@ -1,0 +1,101 @@
+"""What a report shows of clients' configs that were combined: the cells that are dense, and the clusters."""
+
+from __future__ import annotations
+
+from html import escape
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtune.methods import method_from_json
+from hushtune.methods.cells import Cells
+from hushtune.methods.combine import Combine
+from hushtune.methods.combining import config_at
+from hushtune.methods.tallies import means_of
+from hushtune.reporting.plots import knob_ends, svg_of
+from hushtune.result import Opened, Result
+from hushtune.space import Choice, Config, FloatArray, Space
+from hushtune.svg import Box, text
+
+
+def cells_plot(result: Result) -> str:
+    """The grid over two knobs: dense cells, what is known of the others, and where the chosen config lies.
+
+    Empty if there is no grid, or not over two knobs.
+    """
+    method, space = _method(result), _space(result)
+    if method.strategy != "dbscan" or len(space.knobs) != 2:
+        return ""
+    cells, values = Cells(space, method.cell), np.asarray(result.opened[0].blocks["counts"], dtype=np.float64)
+    dense = _dense(result, method, values).reshape(cells.shape)
+    shade = np.clip(values / max(1.0, float(values.max())), 0, 1).reshape(cells.shape)
+    (across, up), box = tuple(space.knobs), Box(150, 20, 420, 300)
+    parts = []
+    for (column, row), known in np.ndenumerate(values.reshape(cells.shape)):
+        is_dense, known_too = dense[column, row], "" if result.opened[0].form else f", opened {known:g}"
+        told = f"{'dense' if is_dense else 'not dense'}{known_too}"
+        strong = 0.15 + 0.7 * shade[column, row]
+        style = f'class="cell{" chosen" if is_dense else ""}" fill-opacity="{strong:.2f}"'
+        (left, right), (low, high) = _span(cells, across, column), _span(cells, up, row)
+        corner = f'x="{box.left + left * box.width:.1f}" y="{box.top + (1 - high) * box.height:.1f}"'
+        size = f'width="{(right - left) * box.width - 1:.1f}" height="{(high - low) * box.height - 1:.1f}"'
+        parts.append(f"<rect {style} {corner} {size}><title>{escape(told)}</title></rect>")
+    x, y = (_place(space, name, result.config) for name in (across, up))
+    px, py = box.left + x * box.width, box.top + (1 - y) * box.height
+    parts.append(f'<path class="posterior" d="M{px:.1f} {py - 7:.1f}l7 7l-7 7l-7 -7z"><title>chosen</title></path>')
+    for word, place in knob_ends(space, across):
+        parts.append(text(box.left + place * box.width, box.top + box.height + 20, word, "middle"))
+    for word, place in knob_ends(space, up):
+        parts.append(text(box.left - 8, box.top + (1 - place) * box.height + 4, word, "end"))
+    parts.append(text(box.left + box.width / 2, box.top + box.height + 42, across, "middle"))
+    parts.append(text(box.left - 8, box.top + box.height / 2, up, "end"))
+    return svg_of("plot-cells", 370, parts)
+
+
+def clusters(result: Result) -> list[tuple[Config, float]]:
+    """The clusters' centres and mean scores, as far as what was opened tells."""
+    space, opened = _space(result), result.opened[-1]
+    quotients = _quotients(opened)
+    groups = len(quotients) // (space.width + 1)
+    centres, scores = means_of(quotients, groups)
+    found = [(config_at(space, centre), float(score)) for centre, score in zip(centres, scores, strict=True)]
+    return sorted(found, key=lambda one: -one[1])
+
+
+def _quotients(opened: Opened) -> FloatArray:
+    sums = np.asarray(opened.blocks["sums"], dtype=np.float64)
+    if opened.form is not None:
+        return sums
+    counts = np.maximum(np.asarray(opened.blocks["counts"], dtype=np.float64), max(1.0, opened.noise_variance**0.5))
+    return np.asarray(sums / np.tile(counts, len(sums) // len(counts)))
+
+
+def _method(result: Result) -> Combine:
+    method = method_from_json(result.method)
+    assert isinstance(method, Combine)
+    return method
+
+
+def _space(result: Result) -> Space:
+    return _method(result).space(result.candidates)
+
+
+def _dense(result: Result, method: Combine, values: FloatArray) -> NDArray[np.bool_]:
+    if result.opened[0].form is not None:
+        return np.asarray(values > 0)
+    return method.dense(values, result.candidates, result.opened[0].noise_variance)
+
+
+def _span(cells: Cells, name: str, number: int) -> tuple[float, float]:
+    """From where to where a cell reaches on an axis; the last one may be narrower."""
+    knob = cells.space.knobs[name]
+    edge = 1 / len(knob.choices) if isinstance(knob, Choice) else cells.edge
+    return number * edge, min(1.0, (number + 1) * edge)
+
+
+def _place(space: Space, name: str, config: Config) -> float:
+    """Where a config lies on an axis."""
+    columns, knob = space.encode([config])[0, space.columns[name]], space.knobs[name]
+    if isinstance(knob, Choice):
+        return float((columns.argmax() + 0.5) / len(columns))
+    return float(columns[0])
