@@ -128,12 +128,15 @@ def _masked(result: Result) -> list[str]:
 
 
 def _threshold(result: Result) -> list[str]:
+    corrupt = floor_share(result.seal["corrupt"], result.asked)
+    noise = [] if result.privacy is None else [f"  The noise, and so epsilon, allows for {corrupt} such clients only."]
     reached = min((opened.smudging for opened in result.opened if opened.smudging is not None), default=0.0)
     return [
         "Seal 'threshold': a server that follows the protocol sees nothing but what is listed above, alone or together "
         f"with up to {result.asked - 1} of the {result.asked} clients, as long as ring learning with errors is hard "
         f"(128 bits). What is opened has an error that depends on others' secrets; every client's noise hides it with "
         f"at least {reached:g} bits (lambda).",
+        *noise,
         "TRUSTED: the server, to follow the protocol. One that does not can have a single client's ciphertext "
         "decrypted instead of the sum; seal 'masked' with pinned identities holds against that.",
     ]

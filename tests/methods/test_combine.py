@@ -121,7 +121,7 @@ def test_the_mean_from_sums_is_the_mean_from_pairs() -> None:
 
 
 def test_without_a_dense_cell_all_configs_are_one_cluster() -> None:
-    result = tune(clients(3), method=ht.Combine("dbscan", min_points=1000))
+    result = tune(clients(3), method=ht.Combine("dbscan", min_points=30, cell=0.05))
     assert result.notes["no cell was dense, so combined were"] == "all configs"
     assert near(result.config)
 
@@ -262,6 +262,7 @@ def test_records_are_protected_by_voters(tmp_path: Path) -> None:
         ({"strategy": "mean", "form": "pairs"}, {}, r"form must be one of \['sums'\]"),
         ({"form": "sums"}, {"privacy": ht.Privacy(1.0, 1e-5)}, r"form must be one of \['noisy sums'\]"),
         ({"strategy": "dbscan", "cell": 0.01}, {"domain": ht.Space(a=ht.Float(0, 1), b=ht.Float(0, 1))}, "4096 cells"),
+        ({"strategy": "dbscan", "min_points": 31}, {}, "at most what all clients can send, 3 x 10, but got 31"),
         ({"voters": 3}, {"seal": ht.Clear()}, "needs privacy with unit='record'"),
     ],
 )

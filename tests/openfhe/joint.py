@@ -55,7 +55,8 @@ def errors(asked: dict[str, Any]) -> dict[str, Any]:
     (small,) = evaluator.whole({"towers": 2}, []) if asked["kind"] == "sum" else evaluator.found({"towers": 1}, [])
     values = opened(context, ends, small)
     shares = [
-        end.decrypt({"lead": at == 0, "deviation": asked["deviation"]}, [small])[0] for at, end in enumerate(ends)
+        end.decrypt({"lead": at == 0, "deviation": asked["deviation"], "most": 4}, [small])[0]
+        for at, end in enumerate(ends)
     ]
     fused = context.crypto.MultipartyDecryptFusion([context.ciphertext(share) for share in shares])
     fused.SetLength(context.ring // 2)

@@ -118,7 +118,13 @@ class Combine(Method):
             cells = Cells(self.space(facts.candidates), self.cell).count
             if form == "noisy sums":
                 least = max(least, math.ceil(2 * found.most * facts.clients * self.voters / cells))
-        return replace(found, min_points=self.min_points or least)
+        reached = found.most * facts.clients * self.voters
+        if self.min_points is not None and self.min_points > reached:
+            raise SettingError(
+                f"min_points must be at most what all clients can send, {facts.clients} x {found.most}"
+                f"{f' x {self.voters} voters' if self.voters > 1 else ''}, but got {self.min_points}"
+            )
+        return replace(found, min_points=self.min_points or min(least, reached))
 
     def _settled_form(self, facts: Facts) -> Form:
         free = facts.privacy is None and facts.seal.name == "clear"
@@ -178,6 +184,7 @@ class Combine(Method):
             cells = Cells(space, self.cell)
             dense = self._dense(run)
             run.note("dense cells", float(dense.sum()))
+            run.note("fewest clients that can make a cell dense", self._fewest())
             clusters = tuple(cells.clusters(dense).tolist())
             if dense.any():
                 least = self.min_points or 1  # a cluster has a dense cell at least
@@ -188,6 +195,10 @@ class Combine(Method):
         assert isinstance(query, ConfigSums)
         found = self._noisy_clusters(run, query) if self.form == "noisy sums" else self._clusters(run, query, least)
         return config_at(space, _told(run, found).centre)
+
+    def _fewest(self) -> float:
+        """How many clients' points a dense cell needs at least: with 1, a cluster can be one client's alone."""
+        return float(math.ceil((self.min_points or 1) / self.most))
 
     def _dense(self, run: Openings) -> NDArray[np.bool_]:
         """Which cells are dense (Algorithm 3, lines 8 to 11)."""

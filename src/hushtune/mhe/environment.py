@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from hushtune.errors import MissingExtraError, SettingError
@@ -32,7 +33,7 @@ def folder() -> Path:
 def interpreter() -> Path:
     """The Python that OpenFHE can be imported in; MissingExtraError says how to get one."""
     found = folder() / "bin" / "python"
-    if found.exists():
+    if found.exists() and _imports(found):
         return found
     if sys.version_info[:2] in WHEELS and _imports(Path(sys.executable)):
         return Path(sys.executable)
@@ -50,6 +51,7 @@ def setup(python: str | None = None, say: _SAY = print) -> Path:
     """
     place = folder()
     made = place / "bin" / "python"
+    _imports.cache_clear()
     if made.exists() and _imports(made):
         say(f"{place} is there already, and OpenFHE can be imported in it")
         return made
@@ -64,6 +66,7 @@ def setup(python: str | None = None, say: _SAY = print) -> Path:
             continue
         say(f"making {place} with {candidate}")
         if (reason := _make(place, candidate, WHEELS[version], say)) is None:
+            _imports.cache_clear()
             say(f"OpenFHE can be imported in {made}")
             return made
         say(reason)
@@ -105,6 +108,7 @@ def _failed(command: list[str]) -> str | None:
     return (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[-1][:200]
 
 
+@lru_cache(maxsize=8)
 def _imports(python: Path) -> bool:
     return _failed([str(python), "-c", "import openfhe"]) is None
 

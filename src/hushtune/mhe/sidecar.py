@@ -105,6 +105,7 @@ class Party:
         self._ephemeral: Any = None
         self._joint: Any = None
         self._kept: dict[str, list[bytes]] = {}
+        self._opened = 0
 
     def keep(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
         """Keeps something under a name, for as long as there is the secret."""
@@ -178,6 +179,9 @@ class Party:
     def decrypt(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
         """Partial decryptions, with Gaussian smudging of the given deviation in every slot, so in every coefficient."""
         crypto, found = self.context.crypto, []
+        self._opened += len(parts)  # here, where no older state can be put back
+        if self._opened > header["most"]:
+            raise PermissionError(f"at most {header['most']} ciphertexts are decrypted under one set of keys")
         decrypt = crypto.MultipartyDecryptLead if header["lead"] else crypto.MultipartyDecryptMain
         for part in parts:
             (share,) = decrypt([self.context.ciphertext(part)], self._keys.secretKey)

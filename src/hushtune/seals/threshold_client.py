@@ -38,7 +38,7 @@ _PARTS = {
     "decrypt": range(1, 65),
     END: (0,),
 }
-_MOST_TURNS = 64  # refreshes of one opening
+_TURNS = {"refresh": 64}  # how often a trip may be taken in one round
 
 
 class Asked(NamedTuple):
@@ -96,7 +96,7 @@ class ThresholdClient:
     terms: str
     folder: Path | None = None
     _sidecar: Sidecar | None = None
-    _state: dict[str, Any] = field(default_factory=lambda: {"keys": -1, "opened": 0, "rounds": {}})
+    _state: dict[str, Any] = field(default_factory=lambda: {"keys": -1, "rounds": {}})
 
     def __repr__(self) -> str:
         return f"ThresholdClient(client={self.number})"
@@ -118,7 +118,12 @@ class ThresholdClient:
         trip, round_, turn = header.get("trip"), header.get("round"), header.get("turn")
         if header.get("run") != self.run:
             raise RefusedError("a message of another run")
-        if trip not in _PARTS or type(round_) is not int or type(turn) is not int or not 0 <= turn < _MOST_TURNS:
+        if (
+            trip not in _PARTS
+            or type(round_) is not int
+            or type(turn) is not int
+            or not 0 <= turn < _TURNS.get(trip, 1)
+        ):
             raise WireError(f"a threshold message must have a trip, a round and a turn, but got {trip!r}, {round_!r}")
         if len(parts) not in _PARTS[trip]:
             raise WireError(f"trip '{trip}' must have {list(_PARTS[trip])[:3]} parts, but got {len(parts)}")
@@ -155,7 +160,7 @@ class ThresholdClient:
             self._sidecar = Sidecar.start(parameters, party=True)
         else:
             self._sidecar = Sidecar.beside(self.folder / str(round_), parameters)
-        self._state = {"keys": round_, "opened": 0, "rounds": {}, "parameters": parameters}
+        self._state = {"keys": round_, "rounds": {}, "parameters": parameters}
         self._state["multiplies"] = asked.circuit.multiplies
 
     def _running(self) -> Sidecar:
@@ -197,12 +202,10 @@ class ThresholdClient:
     def _decrypt(self, ask: _Ask) -> list[bytes]:
         """One opening for each input, with the smudging that this client derived itself."""
         due = self._due(ask.round)
-        if not ask.again:
-            if len(ask.parts) != due["pieces"] or self._state["opened"] + len(ask.parts) > MOST_OPENINGS:
-                raise RefusedError(f"at most {MOST_OPENINGS} ciphertexts are decrypted under one set of keys")
-            self._state["opened"] += len(ask.parts)
-        lead = self.number == 0
-        return ask.sidecar.once("decrypt", ask.place, *ask.parts, lead=lead, deviation=due["deviation"])
+        if len(ask.parts) != due["pieces"]:
+            raise RefusedError(f"{due['pieces']} ciphertexts are due, but got {len(ask.parts)}")
+        settings = {"lead": self.number == 0, "deviation": due["deviation"], "most": MOST_OPENINGS}
+        return ask.sidecar.once("decrypt", ask.place, *ask.parts, **settings)
 
     def _due(self, round_: int) -> dict[str, Any]:
         due: dict[str, Any] | None = self._state["rounds"].get(str(round_))
