@@ -41,6 +41,8 @@ class Form:
         if self.over is not None:
             integer("least", self.least, 1, 2**40)
             integer("step", self.step, 1, 2**40)
+            if self.least is None or self.least % self.step:
+                raise SettingError(f"least must be a multiple of step, but got least={self.least}, step={self.step}")
 
     def check(self, query: Query) -> None:
         """Refuses blocks that the query does not have."""

@@ -80,7 +80,8 @@ class Room:
     def open(self, form: Form | None, blocks: list[dict[str, Any]], largest: int, last: bool = False) -> Any:
         """What the server opens of the clients' blocks."""
         length = sum(map(len, blocks[0].values())) if form is None else len(blocks[0][form.block])
-        asked = Asked(self.circuit(form, self.clients, largest), form, largest, self.seal.deviation(form, self.clients))
+        circuit = self.circuit(form, self.clients, largest, length)
+        asked = Asked(circuit, form, largest, self.seal.deviation(form, self.clients))
         arrays = [{name: np.asarray(values) for name, values in block.items()} for block in blocks]
 
         def exchange(name: str, out: Mapping[str, bytes]) -> dict[str, Any]:

@@ -223,12 +223,12 @@ class Combine(Method):
         return ranked([Cluster(*found, 0.0) for found in zip(centres, scores.tolist(), strict=True)])
 
     def _noisy_clusters(self, run: Openings, query: ConfigSums) -> list[Cluster]:
-        """The same from noisy sums: a cluster's score is taken as what noise of one standard deviation leaves of it."""
+        """The same from noisy sums; clusters rank by what noise of one standard deviation leaves of their scores."""
         total, deviation = run.sum(query), run.noise_variance() ** 0.5
         counts = np.maximum(total["counts"], max(1.0, deviation))
         centres, scores = means_of(total["sums"] / np.tile(counts, len(total["sums"]) // query.groups), query.groups)
-        careful = scores - deviation / counts
-        return ranked([Cluster(c, s, 0.0) for c, s in zip(centres, careful.tolist(), strict=True)])
+        order = np.argsort(deviation / counts - scores, kind="stable")
+        return [Cluster(centres[at], float(scores[at]), 0.0) for at in order]
 
     def _from_pairs(self, run: Openings, space: Space) -> FloatArray:
         """Section IV-A: all pairs are known."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import shutil
@@ -18,6 +19,7 @@ from hushtune.mhe import sidecar
 from hushtune.mhe.environment import interpreter
 
 _PIPES = ("in", "out")
+_CHUNK = 65_536
 _AWAKE = 60.0  # seconds in which a process that is there answers, whatever it was doing
 _LOST = "this client's key share is lost: the process that held it has ended"
 PATIENCE = 600.0  # seconds for one call; a damaged message can send OpenFHE into an endless loop
@@ -71,10 +73,11 @@ class Sidecar:
             sink, source = (os.open(folder / name, os.O_RDWR) for name in _PIPES)
         except OSError:
             raise RefusedError(_LOST) from None
-        made = cls(os.fdopen(sink, "wb"), os.fdopen(source, "rb", buffering=0))
+        made = cls(os.fdopen(sink, "wb", buffering=0), os.fdopen(source, "rb", buffering=0))
         made._folder = folder
+        fcntl.flock(source, fcntl.LOCK_EX)  # one process at a time; let go of when the stream is closed
         try:
-            sidecar.write_message(made._sink, {"op": "ping", "call": made._call}, [])  # small: it fits into the pipe
+            made._send({"op": "ping", "call": made._call}, [])
             made._reply(_AWAKE)
         except (EOFError, OSError, ValueError):
             made.close()
@@ -85,7 +88,7 @@ class Sidecar:
         """One message and its reply."""
         self._call += 1
         try:
-            sidecar.write_message(self._sink, {"op": op, "call": self._call, **header}, list(parts))
+            self._send({"op": op, "call": self._call, **header}, list(parts))
             reply, found = self._reply()
         except (EOFError, OSError, ValueError):
             self.close()
@@ -102,6 +105,17 @@ class Sidecar:
         """An operation that is done once under this name; again, it gives what it gave then."""
         return self.call("once", *parts, step=step, name=f"{name} {step}", **header)
 
+    def _send(self, header: dict[str, Any], parts: list[bytes]) -> None:
+        """Writes a message, as long as it is being read."""
+        pipe = self._sink.fileno()
+        os.set_blocking(pipe, False)
+        for piece in sidecar.pieces_of(header, parts):
+            left = memoryview(piece)
+            while left:
+                if not select.select([], [pipe], [], PATIENCE)[1]:
+                    raise EOFError
+                left = left[os.write(pipe, left[:_CHUNK]) :]
+
     def _reply(self, patience: float = PATIENCE) -> tuple[dict[str, Any], list[bytes]]:
         """The reply to the last call; those to calls of a process that was killed are skipped."""
         while True:
@@ -117,7 +131,7 @@ class Sidecar:
             _end(self._child)
         with suppress(OSError, ValueError):
             if self._folder is not None:
-                sidecar.write_message(self._sink, {"op": "end", "call": self._call}, [])
+                self._send({"op": "end", "call": self._call}, [])
                 shutil.rmtree(self._folder, ignore_errors=True)
         for stream in (self._sink, self._source):
             with suppress(OSError):

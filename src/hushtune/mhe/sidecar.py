@@ -21,11 +21,15 @@ _HEAD = struct.Struct(">IQ")
 _LONGEST_HEADER, _LONGEST_PART = 2**24, 2**31
 
 
-def write_message(stream: IO[bytes], header: dict[str, Any], parts: list[bytes]) -> None:
-    """One message: the lengths of the header and of each part come first."""
+def pieces_of(header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
+    """One message, to be written piece by piece: the lengths of the header and of each part come first."""
     text = json.dumps({**header, "lengths": [len(part) for part in parts]}).encode()
-    stream.write(_HEAD.pack(len(text), sum(map(len, parts))))
-    for piece in (text, *parts):
+    return [_HEAD.pack(len(text), sum(map(len, parts))) + text, *parts]
+
+
+def write_message(stream: IO[bytes], header: dict[str, Any], parts: list[bytes]) -> None:
+    """Writes one message."""
+    for piece in pieces_of(header, parts):
         stream.write(piece)
     stream.flush()
 

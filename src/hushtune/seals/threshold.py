@@ -34,7 +34,7 @@ class Threshold(Seal):
     dropouts: float = 0.0
     ring: int = 2**15
     smudging: float = 20.0
-    precision: float = 5e-4
+    precision: float = 4e-4
     name: ClassVar[str] = "threshold"
     computes: ClassVar[bool] = True
 
