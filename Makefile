@@ -52,7 +52,7 @@ $(VENV)/flower: $(VENV)/dev
 test-flower: $(VENV)/flower ## Flower: simulated nodes, and real processes on loopback that are killed (9 minutes)
 	$(BIN)/pytest -o addopts="-q --strict-markers --import-mode=importlib" tests/flower
 
-test-mhe: $(VENV)/dev ## multiparty CKKS: finds a Python that OpenFHE has a wheel for (CPython 3.10 or 3.12)
+test-mhe: $(VENV)/flower ## multiparty CKKS: finds a Python that OpenFHE has a wheel for (CPython 3.10 or 3.12)
 	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/hushtune mhe setup
 	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/pytest -n $(JOBS) -o addopts="-q --strict-markers --import-mode=importlib" tests/openfhe
 

@@ -37,6 +37,7 @@ from hushtune.privacy.release import refused
 from hushtune.progress import Progress
 from hushtune.result import Result
 from hushtune.roster import Id, Roster, check_name
+from hushtune.seals import seal_from_json
 from hushtune.seals.base import Seal
 from hushtune.seals.masked import Masked
 from hushtune.search import Search, default_jobs
@@ -342,14 +343,19 @@ def _bytes_of(records: RecordDict) -> bytes:
 
 _RUN_SETTINGS: dict[str, tuple[str, ...]] = {
     "privacy": ("epsilon", "delta", "unit", "neighbours"),
-    "seal": ("dropouts", "corrupt"),
+    "seal": ("seal", "dropouts", "corrupt", "ring"),
     "": ("timeout", "nodes", "roster", "folder", "home"),
 }
 
 
+def _seal(seal: str = Masked.name, **fields: Any) -> Seal:
+    return seal_from_json({"name": seal, **fields})
+
+
 def settings(context: Context) -> dict[str, Any]:
     """What the run config says for `tune`: entries `hushtune-epsilon`, `-delta`, `-unit`, `-neighbours` (privacy),
-    `-dropouts`, `-corrupt` (of the seal Masked), `-timeout`, `-nodes`, `-roster`, `-folder` and `-home`.
+    `-seal` ("masked", the default, or another one's name), `-dropouts`, `-corrupt`, `-ring` (of the seal), `-timeout`,
+    `-nodes`, `-roster`, `-folder` and `-home`.
 
     Use: `tune(grid, candidates, method=Vote(), **settings(context))`. Empty texts count as not given, but for epsilon,
     which must be a number, or "none" for a run that opens exact values.
@@ -359,7 +365,7 @@ def settings(context: Context) -> dict[str, Any]:
     found = {name: given[name] for name in _RUN_SETTINGS[""] if name in given}
     if "epsilon" not in given:
         raise SettingError('the run config must set hushtune-epsilon: a number, or "none" to open exact values')
-    makers: dict[str, Callable[..., Any]] = {"privacy": Privacy, "seal": Masked}
+    makers: dict[str, Callable[..., Any]] = {"privacy": Privacy, "seal": _seal}
     if given["epsilon"] == "none":
         del makers["privacy"]
     for argument, make in makers.items():
