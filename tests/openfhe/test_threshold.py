@@ -201,6 +201,7 @@ def test_a_sidecar_beside_a_client_is_found_again_and_forgets_when_closed(tmp_pa
     first = Sidecar.beside(folder, vars(PARAMETERS[2**14]))
     first.call("keep", b"abc", name="x")
     assert (folder.stat().st_mode & 0o77) == 0
+    first._source.close()  # as when its process ends: one at a time talks to it
     again = Sidecar.found(folder)
     assert again.call("recall", name="x") == [b"abc"]
     again.close()

@@ -8,6 +8,7 @@ import select
 import shutil
 import stat
 import subprocess
+import time
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
@@ -75,8 +76,8 @@ class Sidecar:
             raise RefusedError(_LOST) from None
         made = cls(os.fdopen(sink, "wb", buffering=0), os.fdopen(source, "rb", buffering=0))
         made._folder = folder
-        fcntl.flock(source, fcntl.LOCK_EX)  # one process at a time; let go of when the stream is closed
         try:
+            _locked(source)
             made._send({"op": "ping", "call": made._call}, [])
             made._reply(_AWAKE)
         except (EOFError, OSError, ValueError):
@@ -136,6 +137,18 @@ class Sidecar:
         for stream in (self._sink, self._source):
             with suppress(OSError):
                 stream.close()
+
+
+def _locked(pipe: int) -> None:
+    """One process at a time talks to a sidecar; the lock ends when the stream is closed."""
+    end = time.monotonic() + _AWAKE
+    while True:
+        try:
+            return fcntl.flock(pipe, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
