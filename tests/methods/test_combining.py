@@ -85,5 +85,5 @@ def test_dbscan_gives_centres_ranked_by_score_and_drops_the_lonely() -> None:
 def test_the_knee_is_where_the_k_distances_bend() -> None:
     crowd, far = np.linspace(0, 0.9, 10)[:, None], np.array([[5.0], [9.0]])
     assert knee(np.concatenate([crowd, far]), 3) == pytest.approx(0.2)  # within the crowd, its ends see 2 steps of .1
-    assert knee(np.repeat(crowd, 30, axis=0), 3) == knee(crowd, 3)  # found by 30 clients each
+    assert knee(np.repeat(crowd, 30, axis=0), 3) < 1e-3  # found by 30 clients each: what they share is dense
     assert 0 < knee(np.ones((4, 2)), 3) < 1e-3

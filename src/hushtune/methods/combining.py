@@ -135,15 +135,16 @@ def _cluster(points: FloatArray, scores: FloatArray) -> Cluster:
 def knee(points: FloatArray, k: int) -> float:
     """Where the sorted distances to the k-th neighbour bend most: farthest below the line from first to last.
 
-    A point is its own first neighbour, as the appendix's k = MinPts + 1 takes it. Clients that search a grid find the
-    same points: each counts once here, because a distance of 0 says nothing about a radius.
+    A point is its own first neighbour, as the appendix's k = MinPts + 1 takes it. Many clients find the same points, so
+    distances of 0 say nothing about a radius and do not count; if there are no others, the radius is tiny, and clusters
+    are configs that MinPts clients share.
     """
     from sklearn.neighbors import NearestNeighbors
 
-    distinct = np.unique(points, axis=0)
-    if len(distinct) == 1:
+    near = NearestNeighbors(n_neighbors=min(k, len(points))).fit(points)
+    distances = np.sort(near.kneighbors(points)[0][:, -1])
+    distances = distances[distances > 0]
+    if not len(distances):
         return _TINY
-    near = NearestNeighbors(n_neighbors=min(k, len(distinct))).fit(distinct)
-    distances = np.sort(near.kneighbors(distinct)[0][:, -1])
     line = np.linspace(distances[0], distances[-1], len(distances))
     return float(distances[np.argmax(line - distances)])
