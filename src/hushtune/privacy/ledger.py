@@ -411,7 +411,10 @@ def _answered(db: sqlite3.Connection, run: str, step: str, request: bytes) -> by
     if row is None:
         return None
     if row[0] != request:
-        raise RefusedError(f"step '{step}' of this run was answered already, for another request")
+        raise RefusedError(
+            f"step '{step}' of this run was answered already, for another request; if the run was interrupted right then, "
+            "begin another one in a new folder"
+        )
     return bytes(row[1])
 
 
