@@ -17,9 +17,10 @@ from hushtune.methods.decode import MOST_SMOOTHED
 from hushtune.methods.vote import Vote
 from hushtune.odds import Agreement, bound, counts, smooth_success, success
 from hushtune.privacy.accounting import gaussian_start, rule_to_json
+from hushtune.privacy.charges import charge_of
 from hushtune.privacy.events import Event
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.ledger import Ledger, charge_of
+from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.noise import Noise
 from hushtune.privacy.request import Request
 from hushtune.progress import Progress

@@ -18,9 +18,10 @@ from hushtune.forms import Form
 from hushtune.method import Note
 from hushtune.privacy import skellam
 from hushtune.privacy.accounting import Budget, Rule, Sums, gaussian_start, rule_to_json, smallest_scale
+from hushtune.privacy.charges import Charge, charge_of
 from hushtune.privacy.events import Event
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.ledger import Charge, Ledger, charge_of
+from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.noise import Noise
 from hushtune.privacy.request import Request
 from hushtune.privacy.skellam import IntArray

@@ -150,7 +150,7 @@ def test_a_cell_is_told_only_up_to_what_makes_it_dense() -> None:
 # ---- noisy sums --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("strategy", SUMS)
+@pytest.mark.parametrize("strategy", [*(pytest.param(s, marks=pytest.mark.long) for s in SUMS[:2]), SUMS[2]])
 def test_hundreds_of_clients_agree_under_noise(strategy: Any, tmp_path: Path) -> None:
     result = tune(
         clients(300),

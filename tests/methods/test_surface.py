@@ -202,6 +202,7 @@ class _Failing(Bowl):
 
 
 @pytest.mark.statistical
+@pytest.mark.long
 def test_smoothing_helps_a_noisy_surface() -> None:
     """The true loss of what is chosen, over 30 draws: better by 6 standard errors (false alarm below 1e-8)."""
     reference = ht.Client((np.zeros((2, 1)), np.full(2, 0.3)), Bowl())

@@ -36,7 +36,7 @@ def evaluated(found: Circuit, form: Form, blocks: list[dict[str, np.ndarray]], l
         (10, 40, 4, SMALL),
         (10, 20, 2, SMALL),
         (20, 80, 4, LARGE),
-        (10, 100, 4, LARGE),
+        pytest.param(10, 100, 4, LARGE, marks=pytest.mark.long),
         (2, 4, 4, SMALL),
         (3, 3, 1, SMALL),
     ],
@@ -55,7 +55,8 @@ def test_a_mask_is_exact_on_every_integer(clients: int, most: int, threshold: in
 
 
 @pytest.mark.parametrize(
-    ("least", "most", "parameters"), [(10, 100, SMALL), (4, 100, SMALL), (4, 200, LARGE), (1, 3, SMALL)]
+    ("least", "most", "parameters"),
+    [(10, 100, SMALL), (4, 100, SMALL), pytest.param(4, 200, LARGE, marks=pytest.mark.long), (1, 3, SMALL)],
 )
 def test_quotients_are_right_for_every_count(least: int, most: int, parameters: object) -> None:
     unit = 2**20

@@ -9,8 +9,8 @@ import pytest
 
 import hushtune as ht
 from hushtune.privacy.accounting import Budget, epsilon_of
+from hushtune.privacy.charges import Charge, as_replace_one, charge_of
 from hushtune.privacy.events import SkellamShift
-from hushtune.privacy.ledger import Charge, as_replace_one, charge_of
 
 EVENT = SkellamShift(400.0, 2)  # cheap to account for
 DELTA = 1e-6

@@ -170,11 +170,15 @@ def _spread(config: ht.Config, data: Any) -> float:
     return float(min(1.0, far))
 
 
-@pytest.mark.parametrize("strategy", ["mean", "dbscan"])
 @pytest.mark.parametrize(
-    "knobs",
-    [{}, {"kind": ht.Choice(["a", "<b>"])}, {"y": ht.Float(0, 1), "z": ht.Float(0, 1)}],
-    ids=["one knob", "a choice", "three knobs"],
+    ("strategy", "knobs"),
+    [
+        ("mean", {}),
+        ("dbscan", {}),
+        ("dbscan", {"kind": ht.Choice(["a", "<b>"])}),
+        ("dbscan", {"y": ht.Float(0, 1), "z": ht.Float(0, 1)}),
+    ],
+    ids=["a mean", "one knob", "a choice", "three knobs"],
 )
 def test_a_combined_run_shows_cells_of_two_knobs_and_its_clusters(strategy: Any, knobs: Any, tmp_path: Path) -> None:
     space = ht.Space(x=ht.Float(0, 1), **knobs)

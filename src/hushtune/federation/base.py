@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from hushtune.privacy.ledger import Charge, Ledger
+from hushtune.privacy.charges import Charge
+from hushtune.privacy.ledger import Ledger
 from hushtune.progress import Progress
 from hushtune.roster import Id, Roster
 from hushtune.rows import Parts

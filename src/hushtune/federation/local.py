@@ -16,7 +16,8 @@ from hushtune.errors import AbortedError, LedgerError, SettingError
 from hushtune.federation.base import Dropped, Traffic
 from hushtune.fingerprint import fingerprint
 from hushtune.objectives.base import check_data, check_space
-from hushtune.privacy.ledger import Charge, Ledger
+from hushtune.privacy.charges import Charge
+from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.release import respond
 from hushtune.progress import Progress
 from hushtune.randomness import SimulatedRandomness, SystemRandomness

@@ -10,7 +10,8 @@ from hushtune.errors import SettingError, WireError
 from hushtune.federation.base import Dropped, Traffic
 from hushtune.federation.envelope import Answer, Letter, proof_text
 from hushtune.identity import verified
-from hushtune.privacy.ledger import Charge, Ledger
+from hushtune.privacy.charges import Charge
+from hushtune.privacy.ledger import Ledger
 from hushtune.progress import Progress
 from hushtune.roster import Id, Roster, check_name
 from hushtune.rows import Parts

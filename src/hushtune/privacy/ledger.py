@@ -17,7 +17,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from hushtune.errors import BudgetError, LedgerError, RefusedError, SettingError
@@ -25,17 +25,14 @@ from hushtune.files import create_once
 from hushtune.privacy.accounting import (
     Budget,
     Neighbours,
-    Renyi,
-    Rule,
-    Sums,
     Unit,
     best_order,
     check_budget,
     epsilon_of,
-    rdp_to_epsilon,
     rule_from_json,
 )
-from hushtune.privacy.events import Event, Exact, event_from_json, event_to_json
+from hushtune.privacy.charges import Charge, Terms, left_of, total_of
+from hushtune.privacy.events import event_from_json, event_to_json
 from hushtune.privacy.guarantee import Privacy, check_terms
 
 _APPLICATION = 0x48555348  # "HUSH"
@@ -51,47 +48,12 @@ _TOLERANCE = 1 + 1e-9  # sums of floats
 
 
 @dataclass(frozen=True)
-class Charge:
-    """What one run costs: the events of everything it may open, fixed before it starts."""
-
-    run: str
-    what: str = field(compare=False)
-    events: tuple[Event, ...]
-    delta: float
-    unit: Unit
-    neighbours: Neighbours
-
-    @property
-    def exact(self) -> bool:
-        """Whether the run opens something without any noise."""
-        return any(event.bare for event in self.events)
-
-
-def charge_of(run: str, what: str, events: tuple[Event, ...], privacy: Privacy | None) -> Charge:
-    """The charge of a run with a guarantee, or of one that opens exact values."""
-    if privacy is None:
-        return Charge(run, what, (Exact(),), 0.0, "client", "replace-one")
-    return Charge(run, what, events, privacy.delta, privacy.unit, privacy.neighbours)
-
-
-@dataclass(frozen=True)
 class Entry:
     """A charge as the ledger keeps it."""
 
     charge: Charge
     made: float
     opened: bool
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What a ledger fixes when it is made."""
-
-    id: str
-    unit: Unit
-    neighbours: Neighbours
-    rule: Rule
-    made: float
 
 
 class Ledger:
@@ -206,13 +168,13 @@ class Ledger:
         with self._open() as db:
             charges = [entry.charge for entry in self._entries(db) if entry.charge.run != without]
             charges += [also] if also is not None else []
-            return _total(_terms(db), charges, _limit(db) or Budget(0.0, 0.0))
+            return total_of(_terms(db), charges, _limit(db) or Budget(0.0, 0.0))
 
     def left(self) -> Budget | None:
         """The largest (epsilon, delta) one more run can have; None without a limit."""
         with self._open() as db:
             limit = _limit(db)
-            return limit and _left(_terms(db), [entry.charge for entry in self._entries(db)], limit)
+            return limit and left_of(_terms(db), [entry.charge for entry in self._entries(db)], limit)
 
     def _entries(self, db: sqlite3.Connection) -> list[Entry]:
         link, unit = "", _terms(db).unit
@@ -277,7 +239,7 @@ class Ledger:
             return True
         if limit is None:
             raise LedgerError(f"{self.path} has no limit yet; set one: hushtune ledger limit {self.path} ...")
-        total = _total(terms, [*charges, charge], limit)
+        total = total_of(terms, [*charges, charge], limit)
         if total.epsilon > limit.epsilon * _TOLERANCE or total.delta > limit.delta * _TOLERANCE:
             raise BudgetError(self._refusal(terms, charges, total, limit))
         return True
@@ -363,7 +325,7 @@ class Ledger:
             db.execute("UPDATE charges SET opened=1 WHERE run=?", (run,))
 
     def _refusal(self, terms: Terms, charges: list[Charge], total: Budget, limit: Budget) -> str:
-        left = _left(terms, charges, limit)
+        left = left_of(terms, charges, limit)
         fits = (
             f"a run with epsilon <= {left.epsilon:.4g}, delta <= {left.delta:.3g} would fit"
             if left.epsilon > 0 and left.delta > 0
@@ -412,50 +374,7 @@ def _answered(db: sqlite3.Connection, run: str, step: str, request: bytes) -> by
         return None
     if row[0] != request:
         raise RefusedError(
-            f"step '{step}' of this run was answered already, for another request; if the run was interrupted right then, "
+            f"step '{step}' of this run was answered already, for another request; if it was interrupted right then, "
             "begin another one in a new folder"
         )
     return bytes(row[1])
-
-
-def _total(terms: Terms, charges: Sequence[Charge], limit: Budget) -> Budget:
-    """All charges with an epsilon under the ledger's rule; those in another relation are converted, or refused."""
-    charges = [charge for charge in charges if not charge.exact]
-    same = [charge for charge in charges if charge.neighbours == terms.neighbours]
-    for charge in charges:
-        if charge.unit != terms.unit:
-            raise LedgerError(f"the ledger counts per {terms.unit}, but the run counts per {charge.unit}")
-        if charge.neighbours != terms.neighbours and not _convertible(charge, terms):
-            raise LedgerError(
-                f"the ledger's neighbours are '{terms.neighbours}' (rule '{terms.rule.name}'), "
-                f"but the run's are '{charge.neighbours}', and there is no conversion"
-            )
-    total = terms.rule.spent([(charge.events, charge.delta) for charge in same], limit.delta)
-    others = [as_replace_one(charge) for charge in charges if charge.neighbours != terms.neighbours]
-    return Budget(
-        math.fsum([total.epsilon, *(b.epsilon for b in others)]),
-        math.fsum([total.delta, *(b.delta for b in others)]),
-    )
-
-
-def _convertible(charge: Charge, terms: Terms) -> bool:
-    return (
-        isinstance(terms.rule, Sums)
-        and terms.neighbours == "replace-one"
-        and charge.neighbours in ("add-remove", "zero-out")
-    )
-
-
-def as_replace_one(charge: Charge) -> Budget:
-    """A replacement is a removal and an addition: (2 eps, (1 + e^eps) delta) by group privacy for two steps."""
-    epsilon = epsilon_of(charge.events, charge.delta)
-    return Budget(2 * epsilon, (1 + math.exp(min(epsilon, 700))) * charge.delta)
-
-
-def _left(terms: Terms, charges: Sequence[Charge], limit: Budget) -> Budget:
-    spent = _total(terms, charges, limit)
-    if isinstance(terms.rule, Renyi):
-        alone = rdp_to_epsilon(0.0, terms.rule.order, limit.delta)
-        used = max(0.0, spent.epsilon - alone)
-        return Budget(max(0.0, limit.epsilon - used), limit.delta)
-    return Budget(max(0.0, limit.epsilon - spent.epsilon), max(0.0, limit.delta - spent.delta))

@@ -26,8 +26,8 @@ from hushtune.errors import (
     described,
 )
 from hushtune.privacy.accounting import epsilon_of
+from hushtune.privacy.charges import Charge, charge_of
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.ledger import Charge, charge_of
 from hushtune.privacy.request import Request
 from hushtune.privacy.skellam import IntArray
 from hushtune.query import Query, in_blocks
