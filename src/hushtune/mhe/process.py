@@ -20,7 +20,7 @@ from hushtune.mhe import sidecar
 from hushtune.mhe.environment import interpreter
 
 _PIPES = ("in", "out")
-_CHUNK = 65_536
+_CHUNK = 2**20
 _AWAKE = 60.0  # seconds in which a process that is there answers, whatever it was doing
 _LOST = "this client's key share is lost: the process that held it has ended"
 PATIENCE = 600.0  # seconds for one call; a damaged message can send OpenFHE into an endless loop
@@ -168,4 +168,5 @@ def _spawn(stdin: int, stdout: int, detached: bool) -> subprocess.Popen[bytes]:
         stderr=subprocess.DEVNULL,
         env={**keep, "OMP_NUM_THREADS": "1"},
         start_new_session=detached,
+        pipesize=_CHUNK,
     )
