@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.privacy.harness import CANDIDATES, NOISE, PLAN, PRIVACY, ROSTER, party, refusal, request
+from tests.privacy.harness import CANDIDATES, NOISE, PLAN, PRIVACY, ROSTER, RUN, party, refusal, request
 
 import hushtune as ht
 from hushtune.bounds import KHot
@@ -24,6 +24,7 @@ from hushtune.randomness import SimulatedRandomness
 from hushtune.roster import Roster
 from hushtune.rows import WHOLE
 from hushtune.seals.clear import Clear, vector_of
+from hushtune.seals.threshold_wire import packed
 from hushtune.wire import pack, unpack
 
 
@@ -279,3 +280,20 @@ def test_every_pair_of_ballots_is_within_the_event() -> None:
         assert isinstance(event, SkellamShift)
         assert max(change.sum() for change in changes) == event.coordinates
         assert max(change.max() for change in changes) <= 1
+
+
+def test_a_server_cannot_ask_for_less_smudging_than_the_policy_allows(tmp_path: Path) -> None:
+    """Refused before there is any key share, so before OpenFHE is needed."""
+    asked = request(seal=ht.Threshold(smudging=0.0), privacy=None, noise=Noise(0.0), plan=()).to_bytes()
+    header = {"kind": "threshold", "run": RUN, "trip": "lead", "round": 0, "turn": 0, "last": False}
+    name = ROSTER.ids[0]
+    strict = party(tmp_path, policy=ht.Policy(smudging=100.0), name=name)
+    assert "policy: smudging must reach 100 bits" in refusal(respond(packed(header, asked), strict, ROSTER))
+
+
+def test_a_client_without_openfhe_says_so_and_not_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HUSHTUNE_MHE", str(tmp_path / "nowhere"))
+    asked = request(seal=ht.Threshold(), privacy=None, noise=Noise(0.0), plan=()).to_bytes()
+    header = {"kind": "threshold", "run": RUN, "trip": "lead", "round": 0, "turn": 0, "last": False}
+    reason = refusal(respond(packed(header, asked), party(tmp_path, name=ROSTER.ids[0]), ROSTER))
+    assert reason == "OpenFHE is not set up on this client; run `hushtune mhe setup` there"

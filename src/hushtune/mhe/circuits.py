@@ -74,7 +74,7 @@ class Parameters:
     def drift(self) -> float:
         """What one degree of a series loses because moduli are not quite the scale: primes of the form 2 k ring + 1.
 
-        Some such numbers lie between two primes; the factor is three times what was measured at most (tests/mhe).
+        Some such numbers lie between two primes; that the factor is large enough is measured in tests/openfhe.
         """
         return 6 * 2 * self.ring * self.depth * 2.0**-self.scale
 

@@ -54,6 +54,7 @@ class Sidecar:
     @classmethod
     def beside(cls, folder: Path, parameters: dict[str, int]) -> Sidecar:
         """A party's process that later processes find again in the folder; it ends when it is closed or idle."""
+        interpreter()  # before anything is made
         folder.mkdir(mode=0o700, parents=True)
         for name in _PIPES:
             os.mkfifo(folder / name, 0o600)

@@ -31,6 +31,8 @@ class Policy:
         queries: accepted queries by name, e.g. ("top-votes",). None: all.
         smallest_cohort: the fewest honest clients whose contributions must be in every opened sum: what the seal leaves
             of the roster when as many as it allows for drop out or are corrupt.
+        smudging: the fewest bits (lambda) by which this client's noise must hide the error of what is decrypted, under
+            seal 'threshold'.
         work: the most configs that a client scores for one run, all its voters together. None: no such rule.
         opt_out: True refuses everything.
     """
@@ -44,6 +46,7 @@ class Policy:
     seals: tuple[str, ...] | None = None
     queries: tuple[str, ...] | None = None
     smallest_cohort: int = 1
+    smudging: float = 8.0
     work: int | None = 1_000_000
     opt_out: bool = False
 
@@ -53,6 +56,7 @@ class Policy:
         number("delta", self.delta, 0, 1, "()")
         number("corrupt", self.corrupt, 0, 1, "[)")
         integer("smallest_cohort", self.smallest_cohort, 1)
+        number("smudging", self.smudging, 0, 128)
         if self.work is not None:
             integer("work", self.work, 1)
         kind("opt_out", self.opt_out, bool, optional=False)
@@ -78,6 +82,11 @@ class Policy:
             return cls(**values)
         except SettingError as error:
             raise SettingError(f"{path}: {error}") from None
+
+    def check_smudging(self, bits: float) -> None:
+        """Raises RefusedError if a partial decryption would be hidden by less noise than this client asks for."""
+        if bits < self.smudging:
+            raise RefusedError(f"policy: smudging must reach {self.smudging:g} bits, but got {bits:.1f}")
 
     def check_work(self, configs: int) -> None:
         """Raises RefusedError if a run asks for more work than this client does."""

@@ -169,7 +169,7 @@ def _threshold(
         session = _session(party, run, ThresholdClient)
         if session.terms != request.terms():
             raise RefusedError(_OTHER_TERMS)
-        asked = _asked(request, roster)
+        asked = _asked(request, party, roster)
         if trip in BEGINS or _earlier(party, run, _step(request), digest) is not None:
             on_record = recorded(lambda: session.step(message, asked))
         else:
@@ -183,13 +183,14 @@ def _threshold(
     return made[0]
 
 
-def _asked(request: Request, roster: Roster) -> Asked:
-    """How a request's form is computed, and what this client's smudging is for it: not for the server to say."""
+def _asked(request: Request, party: Party, roster: Roster) -> Asked:
+    """How a request's form is computed, and what this client's smudging is for it, if that is enough for its policy."""
     assert isinstance(request.seal, Threshold)
     clients = len(roster)
     largest = largest_sum(clients, request.voters, request.query.bound, _share_variance(request, roster))
     length = request.query.bound.length if request.form is None else request.form.length(request.query)
     circuit = request.seal.circuit(request.form, clients, largest, length)
+    party.policy.check_smudging(request.seal.bits(circuit, request.form, clients, length))
     return Asked(circuit, request.form, largest, request.seal.deviation(request.form, clients))
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hushtune.errors import RefusedError, WireError
+from hushtune.errors import MissingExtraError, RefusedError, WireError
 from hushtune.forms import Form
 from hushtune.mhe.circuits import MOST_OPENINGS, Circuit, inputs
 from hushtune.mhe.process import Sidecar
@@ -156,10 +156,13 @@ class ThresholdClient:
             raise WireError("a trip that makes keys must carry the request")
         self.close()
         parameters = dict(vars(asked.circuit.parameters))
-        if self.folder is None:
-            self._sidecar = Sidecar.start(parameters, party=True)
-        else:
-            self._sidecar = Sidecar.beside(self.folder / str(round_), parameters)
+        try:
+            if self.folder is None:
+                self._sidecar = Sidecar.start(parameters, party=True)
+            else:
+                self._sidecar = Sidecar.beside(self.folder / str(round_), parameters)
+        except MissingExtraError:  # whose text names a folder of the client's
+            raise RefusedError("OpenFHE is not set up on this client; run `hushtune mhe setup` there") from None
         self._state = {"keys": round_, "rounds": {}, "parameters": parameters}
         self._state["multiplies"] = asked.circuit.multiplies
 
