@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hushtune.identity import Identity
     from hushtune.methods.combine import Combine
     from hushtune.methods.surface import Surface
+    from hushtune.methods.thompson import Thompson
     from hushtune.methods.vote import Vote
     from hushtune.objectives.base import Objective, objective
     from hushtune.objectives.neural import TorchObjective as TorchObjective
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from hushtune.roster import Roster
     from hushtune.rows import Rows, Split
     from hushtune.seals.clear import Clear
+    from hushtune.seals.curator import Curator
     from hushtune.seals.masked import Masked
     from hushtune.seals.threshold import Threshold
     from hushtune.search import Search
@@ -52,6 +54,7 @@ _HOMES = {
     "identity": ["Identity"],
     "methods.combine": ["Combine"],
     "methods.surface": ["Surface"],
+    "methods.thompson": ["Thompson"],
     "methods.vote": ["Vote"],
     "odds": ["Agreement"],
     "planning": ["Plan", "plan"],
@@ -66,6 +69,7 @@ _HOMES = {
     "roster": ["Roster"],
     "rows": ["Rows", "Split"],
     "seals.clear": ["Clear"],
+    "seals.curator": ["Curator"],
     "seals.masked": ["Masked"],
     "seals.threshold": ["Threshold"],
     "search": ["Search"],
@@ -87,6 +91,7 @@ __all__ = [
     "Client",
     "Combine",
     "Config",
+    "Curator",
     "Float",
     "HushtuneError",
     "Identity",
@@ -109,6 +114,7 @@ __all__ = [
     "Space",
     "Split",
     "Surface",
+    "Thompson",
     "Threshold",
     "Vote",
     "__version__",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from hushtune.checks import integer
+from hushtune.checks import integer, number
 from hushtune.errors import BoundError, SettingError
 from hushtune.privacy.accounting import Neighbours
-from hushtune.privacy.events import Event, SkellamShift, SkellamVector
+from hushtune.privacy.events import Event, GaussianVector, SkellamShift, SkellamVector
 from hushtune.privacy.noise import Noise
 from hushtune.privacy.skellam import IntArray
 from hushtune.randomness import Randomness, words
@@ -33,6 +33,11 @@ class Bound(Protocol):
     @property
     def total(self) -> int | None:
         """What the entries of one unit's vector add up to; None if that is not fixed."""
+        ...
+
+    @property
+    def rate(self) -> float:
+        """The chance that a unit's vector is in the sum at all, by a coin of its own that nobody else sees."""
         ...
 
     def check(self, vector: Any) -> IntArray:
@@ -58,6 +63,7 @@ class KHot:
 
     k: int
     length: int
+    rate: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         if integer("k", self.k, 1) > self.length:
@@ -89,7 +95,7 @@ class KHot:
     def event(self, noise: Noise, change: Neighbours) -> Event:
         """Exact: the changed counts move by one each, the others not at all."""
         changed = 2 * min(self.k, self.length - self.k) if change == "replace-one" else self.k
-        return SkellamShift(noise.variance, changed)
+        return _shifted(noise, changed)
 
 
 @dataclass(frozen=True)
@@ -101,6 +107,7 @@ class AtMost:
 
     k: int
     length: int
+    rate: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         KHot(self.k, self.length)
@@ -129,7 +136,7 @@ class AtMost:
     def event(self, noise: Noise, change: Neighbours) -> Event:
         """Exact in the worst case: so many counts move by one each."""
         changed = min(2 * self.k, self.length) if change == "replace-one" else self.k
-        return SkellamShift(noise.variance, changed)
+        return _shifted(noise, changed)
 
 
 @dataclass(frozen=True)
@@ -137,12 +144,19 @@ class Ball:
     """`length` integers whose L2 norm is at most `norm`.
 
     Replacing one vector by another moves the sum by a vector of norm 2 `norm` at most; leaving one out by `norm`.
+
+    Args:
+        norm: at the most.
+        length: how many.
+        rate: the chance that the vector is in the sum.
     """
 
     norm: int
     length: int
+    rate: float = 1.0
 
     def __post_init__(self) -> None:
+        number("rate", self.rate, 0, 1, "(]")
         integer("norm", self.norm, 1, 2**20)
         integer("length", self.length, 1, 2**22)  # so that no sum of squares of allowed entries wraps around
 
@@ -170,8 +184,10 @@ class Ball:
 
     def event(self, noise: Noise, change: Neighbours) -> Event:
         """By its L2 norm and the largest L1 norm that integers of that L2 norm can have."""
+        if self.rate < 1 and change != "zero-out":
+            raise SettingError(f"sampling clients (rate={self.rate:g}) needs neighbours='zero-out', but got '{change}'")
         l2 = float(2 * self.norm if change == "replace-one" else self.norm)
-        return SkellamVector(noise.variance, min(math.nextafter(math.sqrt(self.length), math.inf) * l2, l2 * l2), l2)
+        return _moved(noise, min(math.nextafter(math.sqrt(self.length), math.inf) * l2, l2 * l2), l2, self.rate)
 
 
 @dataclass(frozen=True)
@@ -184,6 +200,7 @@ class Box:
     largest: int
     length: int
     caps: tuple[int, ...] = ()
+    rate: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         integer("largest", self.largest, 1, 2**40)
@@ -234,6 +251,7 @@ class Tally:
     unit: int = 1
     cap: int | None = None
     single: bool = False
+    rate: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         integer("points", self.points, 1, 2**20)
@@ -277,7 +295,21 @@ class Tally:
         """By the norms above; L1 likewise, of which each vector has at most points unit (1 + values)."""
         most, vectors = self.points * self.unit, 2 if change == "replace-one" and not self.single else 1
         l2 = most * math.nextafter(math.sqrt(vectors * (1 + self.values)), math.inf)
-        return SkellamVector(noise.variance, float(vectors * most * (1 + self.values)), l2)
+        return _moved(noise, float(vectors * most * (1 + self.values)), l2)
+
+
+def _shifted(noise: Noise, changed: int) -> Event:
+    """So many coordinates change by one each."""
+    if noise.at == "curator":
+        return GaussianVector(noise.scale, math.nextafter(math.sqrt(changed), math.inf) if changed else 0.0)
+    return SkellamShift(noise.variance, changed)
+
+
+def _moved(noise: Noise, l1: float, l2: float, rate: float = 1.0) -> Event:
+    """The sum changes by a vector of such norms."""
+    if noise.at == "curator":
+        return GaussianVector(noise.scale, l2, rate)
+    return SkellamVector(noise.variance, l1, l2, rate)
 
 
 def _integers(vector: Any, length: int) -> IntArray:

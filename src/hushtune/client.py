@@ -98,7 +98,8 @@ class Party:
     """The inside of one client: nothing here leaves except through `privacy.release`.
 
     A marked simulation has no ledger; a real run has one. `id` is its name in the roster; `own` is the name that its
-    trials go by, where the roster's names change from run to run.
+    trials go by, where the roster's names change from run to run. `place` comes from the roster too, never from what a
+    server announces.
     """
 
     id: Id
@@ -112,6 +113,7 @@ class Party:
     detached: bool = False  # whether what it begins for a run must outlive this process
     part: str = ""
     own: str = ""
+    place: tuple[int, int] = (0, 1)  # its number in the roster, and how many there are
     _parts: dict[Parts, list[Party]] = field(default_factory=dict, repr=False)
 
     @property
@@ -140,6 +142,7 @@ class Party:
                     failure=failure,
                     part=f"{number} of {parts.voters}, {parts.neighbours}",
                     own=self.own,
+                    place=self.place,
                 )
                 for number, rows in enumerate(data)
             ]

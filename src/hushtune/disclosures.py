@@ -11,6 +11,7 @@ from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.noise import Noise
 from hushtune.query import Query
 from hushtune.seals.base import Seal
+from hushtune.seals.clear import Clear
 
 if TYPE_CHECKING:
     from hushtune.result import Opened
@@ -43,14 +44,15 @@ def of_sum(
 ) -> list[Disclosure]:
     """What opening one sum shows to whom."""
     length, found = query.bound.length, []
-    if seal.name == "clear":
+    if isinstance(seal, Clear):
         share = float(noise.share_variance(honest)) ** 0.5
         protection = f"only its own noise share of standard deviation {share:.3g}" if share else "exact"
         each = f"each client's own {query.meaning}"
-        found.append(Disclosure("server", each, (opened.answered, length), f"seal 'clear': {protection}", None))
+        found.append(Disclosure("server", each, (opened.answered, length), f"seal '{seal.name}': {protection}", None))
     mechanism, cost = "exact sum", None
     if privacy is not None:
-        mechanism = f"sum with Skellam noise of standard deviation {opened.noise_variance**0.5:.4g}"
+        kind = "Gaussian noise of the curator's," if noise.at == "curator" else "Skellam noise"
+        mechanism = f"sum with {kind} of standard deviation {opened.noise_variance**0.5:.4g}"
         cost = epsilon_of((query.bound.event(noise, privacy.change),), privacy.delta)
     readers = "server and every reader of the result"
     return [*found, Disclosure(readers, f"summed {query.meaning}", (length,), mechanism, cost)]

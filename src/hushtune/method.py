@@ -32,10 +32,16 @@ class Facts:
     privacy: Privacy | None
     seal: Seal
     search: Search
+    whole: bool = False  # whether a space was given, of which the candidates are some points
 
 
 class Openings(Protocol):
     """What a method sees of a run: public facts, and what was opened. It never sees a client, a seal or a ledger."""
+
+    @property
+    def id(self) -> str:
+        """The run's: clients keep what they do in it under this name."""
+        ...
 
     @property
     def candidates(self) -> Candidates:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -22,11 +23,12 @@ from hushtune.privacy.charges import Charge, charge_of
 from hushtune.privacy.events import Event
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
-from hushtune.privacy.noise import Noise
-from hushtune.privacy.request import Request
+from hushtune.privacy.noise import Noise, Place
+from hushtune.privacy.request import Request, parts_of
 from hushtune.privacy.skellam import IntArray
 from hushtune.progress import Progress
 from hushtune.query import Query, in_blocks
+from hushtune.randomness import Randomness
 from hushtune.result import LedgerNote, Opened, Result
 from hushtune.roster import Id
 from hushtune.runfolder import Kept, RunFolder
@@ -36,28 +38,28 @@ from hushtune.seals.clear import ClearSession
 from hushtune.seals.threshold import Threshold
 from hushtune.seals.threshold_server import ThresholdServer
 from hushtune.search import Search
-from hushtune.space import Candidates, Config, FloatArray
+from hushtune.space import Candidates, Config, Domain, FloatArray
 
-_LABELS = {"masked": "secure sum", "threshold": "encrypted"}
+_LABELS = {"masked": "secure sum: ", "threshold": "encrypted: "}
 
 
 @lru_cache(maxsize=64)
-def calibrate(bounds: tuple[Bound, ...], privacy: Privacy, rule: Rule) -> Noise:
+def calibrate(bounds: tuple[Bound, ...], privacy: Privacy, rule: Rule, at: Place = "parties") -> Noise:
     """The least noise with which opening all the bounded sums stays within epsilon, under a ledger's rule."""
 
     def cost(scale: float) -> float:
-        events = plan_of(bounds, privacy, Noise(scale))
+        events = plan_of(bounds, privacy, Noise(scale, at))
         return rule.spent([(events, privacy.delta)], privacy.delta).epsilon
 
     if cost(0.0) == 0:  # nobody can change anything: every ballot is the same
-        return Noise(0.0)
-    start = gaussian_start(lambda s: plan_of(bounds, privacy, Noise(s)), privacy.epsilon, privacy.delta)
+        return Noise(0.0, at)
+    start = gaussian_start(lambda s: plan_of(bounds, privacy, Noise(s, at)), privacy.epsilon, privacy.delta)
     if 2 * start * start > skellam.LARGEST_VARIANCE:
         raise SettingError(
             f"epsilon={privacy.epsilon:g} with delta={privacy.delta:g} needs noise of standard deviation {start:.3g} "
             "on such a sum, more than can be drawn; choose a larger epsilon or delta"
         )
-    return Noise(smallest_scale(cost, privacy.epsilon, start))
+    return Noise(smallest_scale(cost, privacy.epsilon, start), at)
 
 
 def plan_of(bounds: Sequence[Bound], privacy: Privacy, noise: Noise) -> tuple[Event, ...]:
@@ -88,6 +90,7 @@ class Run:
         voters: int,
         ledger: Ledger | None,
         progress: Progress,
+        randomness: Randomness,
     ) -> None:
         self.id = folder.run
         self.candidates = candidates
@@ -107,18 +110,21 @@ class Run:
         self._ledger = ledger
         self._folder = folder
         self._progress = progress
+        self._randomness = randomness  # a curator's; where parties add the noise, the server draws nothing
+        self._scored: tuple[Search, Domain] | None = None
+        self.seconds_scoring = 0.0
         self.rule = rule_of(ledger, privacy)
-        self.noise = calibrate(bounds, privacy, self.rule) if privacy else Noise(0.0)
+        self.noise = calibrate(bounds, privacy, self.rule, seal.noise_at) if privacy else seal.noise(0.0)
         self.plan = plan_of(bounds, privacy, self.noise) if privacy else ()
         self._ledger_is_new = False
 
-        self._honest = seal.honest(len(federation.roster))
+        self.honest = seal.honest(len(federation.roster))
         self._session: Session | ThresholdServer | None = None
 
     @property
     def share_variance(self) -> Fraction:
         """Variance of one client's noise share."""
-        return self.noise.share_variance(self._honest)
+        return self.noise.share_variance(self.honest)
 
     def charge(self) -> Charge:
         """What the whole run costs."""
@@ -137,7 +143,7 @@ class Run:
     def sum(self, query: Query) -> Mapping[str, IntArray]:
         """Opens the sum of all clients' answers."""
         opened = self._next(query, gathered=False)
-        self.disclosures += of_sum(query, opened, self._seal, self._honest, self.noise, self._privacy)
+        self.disclosures += of_sum(query, opened, self._seal, self.honest, self.noise, self._privacy)
         return {name: np.array(values, dtype=np.int64) for name, values in opened.blocks.items()}
 
     def sealed(self, query: Query) -> Sealed:
@@ -191,11 +197,11 @@ class Run:
         self.notes[name] = value
 
     def _exchange(self, name: str, out: Mapping[Id, bytes]) -> Mapping[Id, bytes | Dropped]:
-        label = name if self._seal.name == "clear" else f"{_LABELS[self._seal.name]}: {name}"
-        return self._federation.exchange(label, out, self._progress)
+        return self._federation.exchange(_LABELS.get(self._seal.name, "") + name, out, self._progress)
 
     def _open(self, query: Query, step: int, gathered: bool, form: Form | None) -> Kept:
         roster = self._federation.roster
+        self._score(query)
         request = Request(
             self.id, step, roster.digest(), query, form, self._seal, self.noise, self._privacy, self._voters, self.plan
         )
@@ -214,11 +220,19 @@ class Run:
         bits = sum_bits(len(roster), self._voters, query.bound, self.share_variance)
         total, dropped, late = self._session.sum(message, query.bound.length, bits, self._exchange, last, self._reserve)
         answered = self._enough(dropped)
-        return (
-            Opened(query.name, _plain(query, total), float(self.share_variance * answered), answered),
-            dropped,
-            late,
-        )
+        total = total + self.noise.curated(len(total), self._randomness)
+        variance = self.noise.opened_variance(self.honest, answered)
+        return Opened(query.name, _plain(query, total), variance, answered), dropped, late
+
+    def _score(self, query: Query) -> None:
+        """Has clients fill the trials that an answer looks up, unless they have just done so."""
+        if query.scored == self._scored:
+            return
+        start = time.monotonic()
+        parts = parts_of(self._voters, self._privacy)
+        self._federation.score(*query.scored, self._progress, self._privacy is not None, parts)
+        self._scored = query.scored
+        self.seconds_scoring += time.monotonic() - start
 
     def _computed(self, session: ThresholdServer, message: bytes, query: Query, form: Form | None, last: bool) -> Kept:
         """What a seal computes before it opens; nobody is missing then."""
@@ -230,7 +244,10 @@ class Run:
         if form is not None:
             blocks[form.block] = values.tolist() if form.over is not None else np.rint(values).astype(int).tolist()
         bits = self._seal.bits(self._seal.circuit(form, self.asked, largest, length), form, self.asked, length)
-        variance, said = float(self.share_variance * self._enough({})), form.to_json() if form is not None else None
+        variance, said = (
+            self.noise.opened_variance(self.honest, self._enough({})),
+            form.to_json() if form is not None else None,
+        )
         return Opened(query.name, blocks, variance, self.asked, form=said, smudging=round(bits, 1)), {}, {}
 
     def _enough(self, dropped: Mapping[Id, str]) -> int:
@@ -269,7 +286,7 @@ class Run:
             plan=self.plan,
             spent=spent,
             rule=rule_to_json(self.rule),
-            noise={"scale": self.noise.scale, "honest": self._honest},
+            noise={"scale": self.noise.scale, "honest": self.honest},
             disclosures=[*self.disclosures, CHOICE],
             asked=len(self._federation.roster),
             pinned=self._federation.roster.pinned,
@@ -322,7 +339,8 @@ def place_of(config: Config, candidates: Candidates) -> int | None:
 class Replay:
     """Lets a method decide again from the openings a result recorded. Asks nobody."""
 
-    def __init__(self, candidates: Candidates, search: Search, asked: int, opened: Sequence[Opened]) -> None:
+    def __init__(self, run: str, candidates: Candidates, search: Search, asked: int, opened: Sequence[Opened]) -> None:
+        self.id = run
         self.candidates = candidates
         self.search = search
         self.asked = asked

@@ -79,6 +79,7 @@ class Shortcut:
         noise_seed: int,
         sums: dict[Query, IntArray] | None = None,
     ) -> None:
+        self.id = "0" * 32
         self.candidates = candidates
         self.search = search
         self.asked = len(parties)

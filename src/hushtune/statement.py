@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hushtune.privacy.accounting import renyi_epsilon
 from hushtune.seals.base import floor_share
 
 if TYPE_CHECKING:
@@ -68,11 +69,40 @@ def _guarantee(result: Result) -> list[str]:
         f"{privacy.unit}, neighbours '{privacy.neighbours}': {relation}.",
         f"  Asked for: epsilon {privacy.epsilon:g}, delta {privacy.delta:g}. Computed from the recorded events "
         f"under rule '{result.rule['name']}'.",
-        f"  Noise: integer (Skellam) of standard deviation {result.noise['scale']:.4g} from any "
-        f"{result.noise['honest']:.0f} honest clients, in shares that each client draws itself.",
+        _noise(result),
+        *_sampling(result),
         "  A client whose scoring fails contributes a vector that depends on no data; nobody is told.",
         *(_RECORDS if privacy.unit == "record" else ()),
     ]
+
+
+def _noise(result: Result) -> str:
+    if result.seal["name"] == "curator":
+        return (
+            f"  Noise: Gaussian of standard deviation {result.noise['scale']:.4g}, rounded to integers, which the "
+            "server draws and adds to each sum."
+        )
+    return (
+        f"  Noise: integer (Skellam) of standard deviation {result.noise['scale']:.4g} from any "
+        f"{result.noise['honest']:.0f} honest clients, in shares that each client draws itself."
+    )
+
+
+def _sampling(result: Result) -> list[str]:
+    """What the guarantee counts on besides noise, and what it would be by the other way to account for it."""
+    assert result.privacy is not None
+    rates = sorted({rate for event in result.plan if (rate := getattr(event, "rate", 1.0)) < 1})
+    if not rates:
+        return []
+    known = "the server and the client itself" if result.seal["name"] in ("clear", "curator") else "the client itself"
+    lines = [
+        f"  Sampling: a client's vector is in a sum with chance {', '.join(f'{rate:g}' for rate in rates)}, by a coin "
+        f"that nobody but {known} can see: who is not in it sends zeros. The guarantee counts on that."
+    ]
+    if all(event.tight for event in result.plan):
+        renyi = renyi_epsilon(result.plan, result.privacy.delta)
+        lines.append(f"  Accounted for by privacy loss distributions; by Rényi divergences it would be {renyi:.4g}.")
+    return lines
 
 
 def _learned(result: Result) -> list[str]:
@@ -94,6 +124,11 @@ def _trust(result: Result) -> list[str]:
         return _masked(result)
     if result.seal["name"] == "threshold":
         return _threshold(result)
+    if result.seal["name"] == "curator":
+        return [
+            "TRUSTED: the server, with every client's own contribution, which it sees as it is, and to add the noise. "
+            "The guarantee holds against all others who see what was opened, not against the server."
+        ]
     if result.privacy is None:
         return ["INSECURE CHOICE, seal 'clear': the server sees every client's own contribution."]
     return [

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.request import parts_of
 from hushtune.progress import Progress
+from hushtune.randomness import SimulatedRandomness, SystemRandomness
 from hushtune.result import Result
 from hushtune.roster import Roster
 from hushtune.rows import Parts
@@ -35,7 +37,7 @@ from hushtune.seals.base import Seal
 from hushtune.seals.masked import Masked
 from hushtune.search import Search
 from hushtune.simulation import Shortcut, Simulation
-from hushtune.space import Candidates, Config, Domain
+from hushtune.space import Candidates, Config, Domain, Space
 
 log = logging.getLogger("hushtune")
 
@@ -121,6 +123,7 @@ def conduct(
     method, facts, bounds = settled(candidates, method, len(federation.roster), privacy, seal, search)
     candidates, seal, search, progress = facts.candidates, facts.seal, facts.search, Progress(quiet)
     place = Path(folder) if folder is not None else None
+    randomness = SystemRandomness() if seed is None else SimulatedRandomness(seed, "curator")
     seal.check(len(federation.roster))
     parts = parts_of(method.voters, privacy)
     federation.check(candidates.space, parts)
@@ -130,16 +133,18 @@ def conduct(
         ledger = federation.coordinator_ledger()
     state = RunFolder(place, _settings(candidates, method, privacy, seal, search, seed, federation))
     with _clock("calibrate") as calibrating:
-        run = Run(state, candidates, search, federation, seal, privacy, bounds, method.voters, ledger, progress)
+        run = Run(
+            state, candidates, search, federation, seal, privacy, bounds, method.voters, ledger, progress, randomness
+        )
         run.check_budget()
         federation.check_ledgers(run.charge(), seal.needed(len(federation.roster)))
     state.begin()
     log.info("run %s: %d candidates, %d clients", run.id, len(candidates), len(federation.roster))
-    with _clock("score") as scoring:
-        federation.score(search, candidates, progress, privacy is not None, parts)
     with _clock("ask and choose") as asking:
         config = method.run(run)
-    result = run.result(config, method_to_json(method), calibrating | scoring | asking)
+    asking["ask and choose"] -= run.seconds_scoring
+    seconds = calibrating | {"score": run.seconds_scoring} | asking
+    result = run.result(config, method_to_json(method), seconds)
     result.traffic = federation.traffic.per_client(len(federation.roster))
     if seed is not None:
         with _clock("reference figures") as referring:
@@ -173,7 +178,10 @@ def settled(
             f"voters={method.voters} needs privacy with unit='record': for unit='client' each client has one voter"
         )
     search.check()
-    facts = Facts(method.listed(domain, privacy, seal), clients, privacy, seal, search)
+    if privacy is None and seal.noise_at == "curator":
+        raise SettingError("seal 'curator' is for a server that adds noise: give `privacy`, or use seal 'clear'")
+    candidates = method.listed(domain, privacy, seal)
+    facts = Facts(candidates, clients, privacy, seal, search, whole=isinstance(domain, Space))
     final = method.settled(facts)
     return final, facts, final.bounds(facts.candidates)
 
@@ -231,7 +239,7 @@ def _figures(
     stand_in.score(run.search, run.candidates, progress, private=False, name="reference figures")
     (party,) = stand_in.parties.values()
     scores = _Scores(party, run)
-    variance = run.share_variance * len(parties)
+    variance = Fraction(run.noise.opened_variance(run.honest, len(parties)))
     shortcut = Shortcut(parties, parts, run.candidates, run.search, variance, simulation.seed)
     arms = method.variants()
     means = {}

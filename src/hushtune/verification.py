@@ -52,6 +52,11 @@ def verify(folder: str | os.PathLike[str]) -> list[Check]:
     return checks
 
 
+def _drawn(result: Result) -> Noise:
+    """The noise that the result states, from those who draw it under its seal."""
+    return seal_from_json(result.seal).noise(result.noise["scale"])
+
+
 def _method(result: Result) -> Iterator[Check]:
     method, search = method_from_json(result.method), search_from_json(result.search)
     facts = Facts(result.candidates, result.asked, result.privacy, seal_from_json(result.seal), search)
@@ -67,7 +72,7 @@ def _privacy(result: Result) -> Iterator[Check]:
         yield Check("no epsilon is claimed", not result.plan, "the run was made without differential privacy")
         return
     privacy = result.privacy
-    plan = plan_of(method_from_json(result.method).bounds(result.candidates), privacy, Noise(result.noise["scale"]))
+    plan = plan_of(method_from_json(result.method).bounds(result.candidates), privacy, _drawn(result))
     yield Check(
         "the events follow from the method's bounds and the noise",
         plan == result.plan,
@@ -100,8 +105,7 @@ def _noise(result: Result) -> Iterator[Check]:
         honest == result.noise["honest"] and result.answered >= seal.needed(result.asked),
         f"{honest} of {result.asked} carry it; {result.answered} answered, {seal.needed(result.asked)} needed",
     )
-    share = Noise(result.noise["scale"]).share_variance(honest)
-    expected = [float(share * opened.answered) for opened in result.opened]
+    expected = [_drawn(result).opened_variance(honest, opened.answered) for opened in result.opened]
     yield Check(
         "the noise variance stated for each opened sum follows",
         expected == [opened.noise_variance for opened in result.opened],
@@ -110,7 +114,7 @@ def _noise(result: Result) -> Iterator[Check]:
 
 
 def _choice(result: Result) -> Iterator[Check]:
-    replay = Replay(result.candidates, search_from_json(result.search), result.asked, result.opened)
+    replay = Replay(result.run, result.candidates, search_from_json(result.search), result.asked, result.opened)
     config = method_from_json(result.method).run(replay)
     same = config_key(config) == config_key(result.config) and place_of(config, result.candidates) == result.index
     yield Check("the method decides the same from the opened values", same, f"decided again: {config}")
@@ -122,7 +126,7 @@ def _choice(result: Result) -> Iterator[Check]:
     yield from _possible(result, replay)
     yield from _smudging(result, replay)
     yield from _totals(result, replay)
-    seal, noise = seal_from_json(result.seal), Noise(result.noise["scale"])
+    seal, noise = seal_from_json(result.seal), _drawn(result)
     expected: list[Disclosure] = []
     for query, opened in zip(replay.queries, result.opened, strict=True):
         if opened.own is not None:
@@ -185,7 +189,7 @@ def _smudging(result: Result, replay: Replay) -> Iterator[Check]:
         yield Check("no smudging is claimed", not found, f"seal '{seal.name}'")
         return
     share, voters = (
-        Noise(result.noise["scale"]).share_variance(seal.honest(result.asked)),
+        _drawn(result).share_variance(seal.honest(result.asked)),
         method_from_json(result.method).voters,
     )
     for query, opened in zip(replay.queries, result.opened, strict=True):

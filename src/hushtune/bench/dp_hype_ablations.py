@@ -34,6 +34,7 @@ class Accuracies:
     length: int
     largest: ClassVar[int] = _STEPS
     total: ClassVar[None] = None
+    rate: ClassVar[float] = 1.0
 
     def check(self, vector: Any) -> IntArray:
         """Refuses accuracies outside [0, 1], and too many."""

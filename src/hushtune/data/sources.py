@@ -233,6 +233,16 @@ def _table_file(positive: str) -> Callable[[Any], bytes]:
     return write
 
 
+def _by_subject(subject: str) -> Callable[[Path], Rows]:
+    """Reads features and classes, and whose each row is."""
+
+    def read(path: Path) -> Rows:
+        with np.load(path) as file:
+            return Rows(file["X"].astype(np.float64), file["y"].astype(np.int64), file[subject].astype(np.int64))
+
+    return read
+
+
 def _digits(progress: Progress) -> Rows:
     """scikit-learn's handwritten digits: 1,797 images of 8x8 pixels in [0, 1], 10 classes."""
     from sklearn.datasets import load_digits
@@ -256,4 +266,6 @@ SOURCES: dict[str, Callable[[Progress], Rows | Split]] = {
     ),  # number, constant
     "pollen": File("pollen.npz", _table(), OpenML(871, 70_000, _table_file("P"))),
     "sonar": File("sonar.npz", _table(), OpenML(40, 40_000, _table_file("Mine"))),
+    "landmine": File("landmine.npz", _by_subject("field")),
+    "har": File("har.npz", _by_subject("subject")),
 }

@@ -12,7 +12,7 @@ from hushtune.progress import Progress
 from hushtune.roster import Id, Roster
 from hushtune.rows import Parts
 from hushtune.search import Search
-from hushtune.space import Candidates, Space
+from hushtune.space import Domain, Space
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Federation(Protocol):
         """Lets objectives refuse a space, and data be refused that cannot be split so, before anything is spent."""
         ...
 
-    def score(self, search: Search, candidates: Candidates, progress: Progress, private: bool, parts: Parts) -> None:
+    def score(self, search: Search, domain: Domain, progress: Progress, private: bool, parts: Parts) -> None:
         """Has every client, or every part of it, fill its trials; `private` if the run has an epsilon."""
         ...
 

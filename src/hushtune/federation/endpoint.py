@@ -94,6 +94,7 @@ class Endpoint:
         roster = self._roster or _named(kept.get("nodes") or letter.nodes)
         if party.id not in roster.ids:
             raise RefusedError("the roster does not name this client")
+        party.place = roster.ids.index(party.id), len(roster)
         if "session" in kept:
             if party.ledger is not None and not (party.ledger.exists and party.ledger.knows(run)):
                 raise RefusedError("this client's ledger does not know the run, though its state does")

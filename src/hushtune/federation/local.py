@@ -24,7 +24,7 @@ from hushtune.randomness import SimulatedRandomness, SystemRandomness
 from hushtune.roster import Id, Roster, check_name
 from hushtune.rows import WHOLE, Parts
 from hushtune.search import Search, default_jobs
-from hushtune.space import Candidates, Space
+from hushtune.space import Domain, Space
 from hushtune.trials import TrialStore
 
 
@@ -68,8 +68,8 @@ class LocalFederation:
         self.roster = _roster(clients, roster)
         self.traffic = Traffic()
         self.parties = {
-            id_: Party(id_, client, store, self.home, SystemRandomness())
-            for id_, client in zip(self.roster.ids, clients, strict=True)
+            id_: Party(id_, client, store, self.home, SystemRandomness(), place=(at, len(clients)))
+            for at, (id_, client) in enumerate(zip(self.roster.ids, clients, strict=True))
         }
         self._settle(seed)
 
@@ -142,7 +142,7 @@ class LocalFederation:
     def score(
         self,
         search: Search,
-        candidates: Candidates,
+        domain: Domain,
         progress: Progress,
         private: bool,
         parts: Parts = WHOLE,
@@ -152,8 +152,8 @@ class LocalFederation:
         parties = [part for party in self.parties.values() for part in party.parts(parts)]
         own = isinstance(search, Adaptive) and not private  # how far each is depends on its data
         each = [f"{party.id} {party.part}".strip() for party in parties] if own else []
-        with progress.phase(name, search.work(len(parties), candidates), each) as advance:
-            search.fill(parties, candidates, self.jobs, advance, private)
+        with progress.phase(name, search.work(len(parties), domain), each) as advance:
+            search.fill(parties, domain, self.jobs, advance, private)
 
     def exchange(self, name: str, out: Mapping[Id, bytes], progress: Progress) -> Mapping[Id, bytes | Dropped]:
         """Calls each client in turn."""

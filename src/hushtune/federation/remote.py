@@ -16,7 +16,7 @@ from hushtune.progress import Progress
 from hushtune.roster import Id, Roster, check_name
 from hushtune.rows import Parts
 from hushtune.search import Search
-from hushtune.space import Candidates, Space
+from hushtune.space import Domain, Space
 from hushtune.wire import unpack_reply
 
 log = logging.getLogger("hushtune")
@@ -68,7 +68,7 @@ class RemoteFederation:
     def check(self, space: Space, parts: Parts) -> None:
         """Every client checks when it is first asked."""
 
-    def score(self, search: Search, candidates: Candidates, progress: Progress, private: bool, parts: Parts) -> None:
+    def score(self, search: Search, domain: Domain, progress: Progress, private: bool, parts: Parts) -> None:
         """Every client scores when it is first asked: that saves a trip."""
 
     def exchange(self, name: str, out: Mapping[Id, bytes], progress: Progress) -> Mapping[Id, bytes | Dropped]:

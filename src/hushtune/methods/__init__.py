@@ -9,9 +9,10 @@ from hushtune.errors import SettingError
 from hushtune.method import Method
 from hushtune.methods.combine import Combine
 from hushtune.methods.surface import Surface
+from hushtune.methods.thompson import Thompson
 from hushtune.methods.vote import Vote
 
-METHODS: dict[str, type[Method]] = {Vote.name: Vote, Surface.name: Surface, Combine.name: Combine}
+METHODS: dict[str, type[Method]] = {method.name: method for method in (Vote, Surface, Combine, Thompson)}
 
 
 def method_from_json(raw: Mapping[str, Any]) -> Method:

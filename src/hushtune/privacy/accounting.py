@@ -56,7 +56,7 @@ def epsilon_of(events: tuple[Event, ...], delta: float) -> float:
     if any(event.bare for event in events):
         return math.inf
     if not all(event.tight for event in events):
-        return _renyi_epsilon(events, delta)
+        return renyi_epsilon(events, delta)
     interval = min(event.interval() for event in events)
     total = None
     for event, times in Counter(events).items():
@@ -68,7 +68,7 @@ def epsilon_of(events: tuple[Event, ...], delta: float) -> float:
     return float(total.get_epsilon_for_delta(delta - slack)) if slack < delta else math.inf
 
 
-def _renyi_epsilon(events: tuple[Event, ...], delta: float) -> float:
+def renyi_epsilon(events: tuple[Event, ...], delta: float) -> float:
     """Epsilon by Rényi divergences, at the best order: the order may depend on events that are fixed in advance."""
     slack = sampler_slack(_at_best_order(events, delta))
     return _at_best_order(events, delta - slack) if slack < delta else math.inf
@@ -93,7 +93,7 @@ def sampler_slack(epsilon: float) -> float:
 @lru_cache(maxsize=1024)
 def rdp_of(events: tuple[Event, ...], order: float) -> float:
     """Rényi divergence of all events together."""
-    return math.fsum(event.rdp(order) for event in events)
+    return math.fsum(times * event.rdp(order) for event, times in Counter(events).items())
 
 
 def rdp_to_epsilon(rdp: float, order: float, delta: float) -> float:

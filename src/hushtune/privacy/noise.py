@@ -1,28 +1,33 @@
-"""Noise: integer shares that the parties add themselves and that sum up exactly."""
+"""Noise: integer shares that the parties add themselves and that sum up exactly, or a trusted curator's own draw."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 from hushtune.checks import number
 from hushtune.errors import SettingError
-from hushtune.privacy import skellam
+from hushtune.privacy import gaussian, skellam
 from hushtune.privacy.skellam import IntArray
 from hushtune.randomness import Randomness
+
+Place = Literal["parties", "curator"]
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Skellam noise in shares.
+    """Skellam noise in shares, or Gaussian noise from a curator.
 
     Args:
         scale: standard deviation of the summed noise of the honest parties alone, in steps of the integer grid.
             The guarantee counts on no more than this; the parties beyond them only add to it.
+        at: who draws it. At a curator the parties draw none.
     """
 
     scale: float
+    at: Place = "parties"
 
     def __post_init__(self) -> None:
         number("scale", self.scale, 0, math.inf, "[)")
@@ -36,8 +41,20 @@ class Noise:
         """Variance of one party's share when `honest` parties carry the noise. Exact."""
         if honest < 1:
             raise SettingError(f"`honest >= 1` must hold, but got honest={honest}")
+        if self.at == "curator":
+            return Fraction(0)
         return Fraction(self.variance) / honest
 
     def share(self, honest: int, size: int, randomness: Randomness) -> IntArray:
         """One party's fresh noise, shape (size,)."""
         return skellam.sample(self.share_variance(honest), size, randomness)
+
+    def curated(self, size: int, randomness: Randomness) -> IntArray:
+        """The curator's fresh noise, shape (size,); none, if the parties add it."""
+        return gaussian.sample(self.scale if self.at == "curator" else 0.0, size, randomness)
+
+    def opened_variance(self, honest: int, answered: int) -> float:
+        """Variance of the noise in each entry of a sum of so many answers."""
+        if self.at == "curator":
+            return self.variance
+        return float(self.share_variance(honest) * answered)

@@ -31,10 +31,11 @@ from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.request import Request
 from hushtune.privacy.skellam import IntArray
 from hushtune.query import Query, in_blocks
+from hushtune.randomness import Randomness, words
 from hushtune.roster import Roster
 from hushtune.rows import Parts
 from hushtune.seals.base import Seal, largest_sum, sum_bits
-from hushtune.seals.clear import protect
+from hushtune.seals.clear import Clear, protect
 from hushtune.seals.masked import Masked
 from hushtune.seals.masked_client import MaskedClient
 from hushtune.seals.threshold import Threshold
@@ -82,9 +83,9 @@ def refused(reason: str) -> bytes:
 
 
 def _clear(message: bytes, party: Party, roster: Roster, prepare: Prepare) -> bytes:
-    """Seal 'clear': the request is the whole conversation."""
+    """Seals 'clear' and 'curator': the request is the whole conversation."""
     request = Request.from_bytes(message)
-    if request.seal.name != "clear":
+    if not isinstance(request.seal, Clear):
         raise RefusedError(f"a request under seal '{request.seal.name}' must come through that seal")
     digest = _digest(message, party)
     if (earlier := _earlier(party, request.run, _step(request), digest)) is not None:
@@ -302,7 +303,8 @@ def _once(
 def contribution(query: Query, party: Party, parts: Parts, private: bool) -> IntArray:
     """The client's vector: the sum over its parts of one vector each, every one within the bound.
 
-    A part without rows contributes a vector that depends on no data.
+    A part without rows contributes a vector that depends on no data. Where units are sampled, a coin is tossed for each
+    once all is computed: those that are not in the sum do the same work and send as much as the others.
     """
     units = party.parts(parts)
     silent = [unit.silent and (private or unit.failure is None) for unit in units]
@@ -310,8 +312,20 @@ def contribution(query: Query, party: Party, parts: Parts, private: bool) -> Int
         query.bound.default(unit.randomness) if alone else _answer(query, unit, private)
         for unit, alone in zip(units, silent, strict=True)
     ]
-    total: IntArray = np.sum(vectors, axis=0, dtype=np.int64)
+    sent = [
+        vector if _heads(query.bound.rate, unit.randomness) else np.zeros_like(vector)
+        for vector, unit in zip(vectors, units, strict=True)
+    ]
+    total: IntArray = np.sum(sent, axis=0, dtype=np.int64)
     return total
+
+
+def _heads(rate: float, randomness: Randomness) -> bool:
+    """A coin that is heads with chance `rate`, up to 2^-128."""
+    if rate == 1:
+        return True
+    high, low = words(randomness, 2).tolist()
+    return Fraction((high << 64) | low, 1 << 128) < Fraction(rate)
 
 
 def _answer(query: Query, party: Party, private: bool) -> IntArray:

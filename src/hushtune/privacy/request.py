@@ -85,15 +85,15 @@ class Request:
         try:
             if header.pop("kind") != "request" or parts:
                 raise WireError("a request was expected")
-            privacy = header.pop("privacy")
+            privacy, seal = header.pop("privacy"), seal_from_json(header.pop("seal"))
             request = cls(
                 run=_typed(header.pop("run"), str),
                 step=_typed(header.pop("step"), int),
                 roster=_typed(header.pop("roster"), str),
                 query=query_from_json(header.pop("query")),
                 form=form_from_json(header.pop("form")),
-                seal=seal_from_json(header.pop("seal")),
-                noise=Noise(_typed(header.pop("scale"), float, int)),
+                seal=seal,
+                noise=seal.noise(_typed(header.pop("scale"), float, int)),
                 privacy=Privacy(**privacy) if privacy is not None else None,
                 voters=_typed(header.pop("voters"), int),
                 plan=tuple(event_from_json(event) for event in header.pop("plan")),

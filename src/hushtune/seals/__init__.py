@@ -9,10 +9,11 @@ from typing import Any
 from hushtune.errors import SettingError
 from hushtune.seals.base import Seal
 from hushtune.seals.clear import Clear
+from hushtune.seals.curator import Curator
 from hushtune.seals.masked import Masked
 from hushtune.seals.threshold import Threshold
 
-SEALS: dict[str, type[Seal]] = {Clear.name: Clear, Masked.name: Masked, Threshold.name: Threshold}
+SEALS: dict[str, type[Seal]] = {kind.name: kind for kind in (Clear, Curator, Masked, Threshold)}
 
 
 def seal_from_json(raw: Mapping[str, Any]) -> Seal:

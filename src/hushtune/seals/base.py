@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 from hushtune.bounds import Bound
 from hushtune.checks import number
 from hushtune.errors import SettingError
+from hushtune.privacy.noise import Noise, Place
 from hushtune.privacy.skellam import IntArray, reach
 from hushtune.roster import Id, Roster
 
@@ -39,6 +40,7 @@ class Seal:
     corrupt: float = 0.1
     name: ClassVar[str]
     computes: ClassVar[bool] = False  # whether it can compute a form of a sum before anything is opened
+    noise_at: ClassVar[Place] = "parties"  # who adds the noise
 
     def __post_init__(self) -> None:
         for name in ("dropouts", "corrupt"):
@@ -57,6 +59,10 @@ class Seal:
                 f"corrupt={self.corrupt} with {clients} clients"
             )
         return count
+
+    def noise(self, scale: float) -> Noise:
+        """Noise of that scale, from those who add it under this seal."""
+        return Noise(scale, self.noise_at)
 
     def to_json(self) -> dict[str, Any]:
         """Name and numbers."""

@@ -1,0 +1,176 @@
+"""DP-FTS-DE on tabulated objectives: all agents of a federation at once, by the functions that real agents use.
+
+The server's sum is the exact one plus Gaussian noise of the size that the arm's guarantee takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtune.methods.agents import Draws, Features, best_untried, clipped, fitted, own_scores, weights
+from hushtune.methods.regions import Weights, attention, regions_of
+from hushtune.space import FloatArray, Space
+
+REFIT = 5  # iterations between fits of the agents' own models
+_OWN = 100  # features of the agents' own models
+
+
+@dataclass(frozen=True)
+class Task:
+    """A federation whose agents' objectives are known at every point of a domain.
+
+    Args:
+        name: what it is.
+        space: that the points are of.
+        points: in the unit cube, shape (points, width).
+        values: what agents maximise, shape (agents, points), from 0 to 1.
+    """
+
+    name: str
+    space: Space
+    points: FloatArray
+    values: FloatArray
+
+
+@dataclass(frozen=True)
+class Arm:
+    """How agents share what they find.
+
+    Args:
+        name: what it is called.
+        shares: whether they do at all.
+        regions: P.
+        norm: S; vectors are clipped to S / sqrt(P).
+        rate: q.
+        multiplier: z; 0: no noise.
+        features: M.
+        lengthscale: of the shared features.
+        variance: lambda of the shared model.
+        decay: 1 - p_t = t^-decay.
+        sends: a sample of the posterior, or its mean.
+        uses: the last opened vectors, or the mean of all so far.
+        signal: False: the aggregate is replaced by noise of the same size.
+        tight: noise for the norm of an agent's weights; False: for the paper's bound on it.
+        rounds: iterations in which something is opened. None: all.
+    """
+
+    name: str
+    shares: bool = True
+    regions: int = 1
+    norm: float = 22.0
+    rate: float = 1.0
+    multiplier: float = 0.0
+    features: int = 100
+    lengthscale: float = 0.2
+    variance: float = 1e-3
+    decay: float = 1.0
+    sends: Literal["sample", "mean"] = "sample"
+    uses: Literal["last", "mean"] = "last"
+    signal: bool = True
+    tight: bool = False
+    rounds: int | None = None
+
+
+class Simulated:
+    """One federation under one arm, from one seed: the same initial points and draws whatever the arm."""
+
+    def __init__(self, task: Task, arm: Arm, initial: int, seed: int) -> None:
+        self.task, self.arm = task, arm
+        self.agents = len(task.values)
+        self._rng = np.random.default_rng([seed, 1])
+        self._noise = np.random.default_rng([seed, 2])
+        self._seed = seed
+        self._shared = Features.drawn(arm.features, task.points.shape[1], seed)
+        self._phi = self._shared.at(task.points, arm.lengthscale)
+        self._regions = regions_of(task.space, task.points, arm.regions)
+        self._assigned = np.arange(self.agents) % arm.regions
+        self.tried = np.zeros(task.values.shape, dtype=bool)
+        self.places = np.zeros((self.agents, 0), dtype=np.int64)
+        self._server: FloatArray | None = None
+        self._opened = 0
+        self.facts: dict[str, list[float]] = {"clipped": [], "cosine": []}
+        self._begin(initial)
+
+    def _begin(self, initial: int) -> None:
+        order = np.random.default_rng([self._seed, 0]).random(self.task.values.shape)
+        for _ in range(initial):
+            inside = self._regions[None] == self._assigned[:, None]
+            some = (inside & ~self.tried).any(axis=1, keepdims=True)
+            self._try(best_untried(order, self.tried | (some & ~inside)))
+
+    def _try(self, places: NDArray[np.int64]) -> None:
+        self.tried[np.arange(self.agents), places] = True
+        self.places = np.append(self.places, places[:, None], axis=1)
+
+    def _observed(self) -> tuple[FloatArray, FloatArray]:
+        rows = np.arange(self.agents)[:, None]
+        return self.task.points[self.places], self.task.values[rows, self.places]
+
+    def best(self) -> FloatArray:
+        """The best value that each agent has found."""
+        found: FloatArray = self._observed()[1].max(axis=1)
+        return found
+
+    def _draws(self, features: int) -> Draws:
+        shape = self.places.shape
+        return Draws(self._rng.normal(size=(self.agents, features)), self._rng.normal(size=shape))
+
+    def open(self, iteration: int) -> None:
+        """Everybody's vector, and the server's noisy weighted sums of them; shape (regions, features)."""
+        arm = self.arm
+        _, values = self._observed()
+        draws = self._draws(arm.features)
+        sent = weights(
+            self._phi[self.places],
+            values,
+            np.full(self.agents, arm.variance),
+            draws if arm.sends == "sample" else None,
+        )
+        within = arm.norm / arm.regions**0.5
+        self.facts["clipped"].append(float((np.linalg.norm(sent, axis=1) > within).mean()))
+        table = Weights(self.agents, arm.regions, attention(iteration))
+        sampled = self._noise.random(self.agents) < arm.rate
+        phi = table.table()[self._assigned] * sampled[:, None]
+        exact = phi.T @ clipped(sent, within) / arm.rate
+        norm = table.largest * within if arm.tight else float(table.table().max()) * arm.norm
+        noise = self._noise.normal(size=exact.shape) * (arm.multiplier * norm / arm.rate)
+        found = exact * arm.signal + noise
+        size = np.linalg.norm(found) * np.linalg.norm(exact)
+        self.facts["cosine"].append(float((found * exact).sum() / size) if size else 0.0)
+        if self._server is None or arm.uses == "last":
+            self._server = found
+        else:
+            self._server = self._server + (found - self._server) / (self._opened + 1)
+        self._opened += 1
+
+    def step(self, iteration: int) -> None:
+        """Everybody's next point: from its own model, or from what the server sent."""
+        arm = self.arm
+        points, values = self._observed()
+        if (iteration - 1) % REFIT == 0:
+            self._fit = fitted(points, values)
+        fresh = Features.drawn(_OWN, points.shape[2], self._seed, iteration)
+        _, scores = own_scores(fresh, self.task.points, points, values, self._fit, self._draws(_OWN))
+        coin = self._rng.random(self.agents)
+        if arm.shares and self._server is not None:
+            follow = coin < iteration**-arm.decay
+            scores[follow] = (self._phi * self._server[self._regions]).sum(axis=1)
+        self._try(best_untried(scores, self.tried))
+
+
+def run(task: Task, arm: Arm, iterations: int, initial: int, seed: int) -> tuple[FloatArray, Mapping[str, float]]:
+    """What is missing to 1 after the initial points and after each iteration, mean over agents; and some facts."""
+    federation = Simulated(task, arm, initial, seed)
+    curve = [federation.best().mean()]
+    for iteration in range(1, iterations + 1):
+        if arm.shares and (arm.rounds is None or iteration <= arm.rounds):
+            federation.open(iteration)
+        federation.step(iteration)
+        curve.append(federation.best().mean())
+    facts: dict[str, Any] = {name: float(np.mean(values)) for name, values in federation.facts.items() if values}
+    return 1 - np.array(curve), facts

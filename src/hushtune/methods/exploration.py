@@ -1,0 +1,301 @@
+"""How agents of DP-FTS-DE look for good configs, each on its own data: their trials, and where they try next."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtune.checks import integer, number
+from hushtune.client import Party, Trial
+from hushtune.errors import NoLossError, ObjectiveError, SettingError, described
+from hushtune.fingerprint import fingerprint
+from hushtune.methods.agents import Draws, Features, Fit, best_untried, fitted, own_scores
+from hushtune.methods.contributions import loss_range
+from hushtune.methods.regions import MOST_REGIONS, regions_of
+from hushtune.progress import Advance, unseen
+from hushtune.randomness import words
+from hushtune.search import LARGEST_SEED, Search
+from hushtune.space import Candidates, Choice, Config, Domain, FloatArray, config_key
+
+REFIT = 5  # observations between fits of an agent's own model
+OWN_FEATURES = 100  # of an agent's own model
+MOST_FEATURES = 1_000
+MOST_ITERATIONS = 1_000
+_AROUND = (0.05, 0.01)  # where the best point is refined: deviations, as shares of a knob's range
+_NEIGHBOURS = 64
+
+
+@dataclass(frozen=True)
+class Explorers:
+    """What everybody knows of how agents explore.
+
+    Args:
+        candidates: the public points among which an agent looks for its next one.
+        seed: public: of the features, and given to objectives.
+        run: the run's id: an agent keeps its trials of a run under this name.
+        number: the iterations that an agent has done when it answers.
+        shared: the vectors that the server sent last, one of length `features` for each sub-region; or none yet.
+        initial: points of its own sub-region that an agent begins with.
+        regions: P, the number of sub-regions.
+        features: M, of the model that is shared.
+        lengthscale: of that model.
+        decay: 1 - p_t = t^-decay: the chance that iteration t follows the vectors.
+        losses: the smallest and the largest loss; others are clipped.
+        refine: whether the best candidate's neighbourhood in the space is searched too.
+    """
+
+    candidates: Candidates
+    seed: int
+    run: str
+    number: int
+    shared: tuple[float, ...]
+    initial: int
+    regions: int
+    features: int
+    lengthscale: float
+    decay: float
+    losses: tuple[float, float]
+    refine: bool
+
+    def __post_init__(self) -> None:
+        integer("seed", self.seed, 0, LARGEST_SEED)
+        integer("number", self.number, 0, MOST_ITERATIONS)
+        integer("initial", self.initial, 1, MOST_ITERATIONS)
+        integer("regions", self.regions, 1, MOST_REGIONS)
+        integer("features", self.features, 1, MOST_FEATURES)
+        number("lengthscale", self.lengthscale, 1e-3, 1e3)
+        number("decay", self.decay, 0, 10)
+        object.__setattr__(self, "losses", loss_range(self.losses))
+        object.__setattr__(self, "shared", tuple(float(value) for value in self.shared))
+        if len(self.shared) not in (0, self.regions * self.features) or not np.isfinite(self.shared).all():
+            raise SettingError(f"shared must be {self.regions * self.features} numbers, but got {len(self.shared)}")
+
+    @property
+    def scored(self) -> tuple[Exploration, Candidates]:
+        """An agent's trials up to this iteration."""
+        return Exploration(self.seed, self), self.candidates
+
+    @property
+    def key(self) -> str:
+        """What an agent's trials of the run go by."""
+        return fingerprint(["thompson", self.run])
+
+    def phi(self, points: FloatArray) -> FloatArray:
+        """The shared features at points of the unit cube."""
+        return _shared_features(self.features, points.shape[-1], self.seed).at(points, self.lengthscale)
+
+    def trials(self, party: Party) -> list[Trial]:
+        """What an agent has tried: the trials that it brought, and those of this run."""
+        if party.failure is not None:
+            raise ObjectiveError(party.failure)
+        done = Exploration(self.seed, self)
+        if done.missing(party):
+            done.fill([party], self.candidates, 1, unseen, private=False)
+            if party.failure is not None:
+                raise ObjectiveError(party.failure)
+        found = done.found(party)
+        if not any(np.isfinite(loss) for _, loss in found):
+            raise NoLossError
+        return found
+
+    def observed(self, trials: Sequence[Trial]) -> tuple[FloatArray, FloatArray]:
+        """Trials as points (trials, width) and values (trials,): 1 is the smallest loss, 0 the largest, NaN none."""
+        low, high = self.losses
+        losses = np.array([loss for _, loss in trials], dtype=np.float64)
+        points = self.candidates.space.encode([config for config, _ in trials])
+        return points, np.where(np.isfinite(losses), 1 - (np.clip(losses, low, high) - low) / (high - low), np.nan)
+
+
+@lru_cache(maxsize=8)
+def _shared_features(size: int, width: int, seed: int) -> Features:
+    return Features.drawn(size, width, seed)
+
+
+@lru_cache(maxsize=4)
+def _places(candidates: Candidates) -> dict[str, int]:
+    return {config_key(config): at for at, config in enumerate(candidates.configs)}
+
+
+@lru_cache(maxsize=4)
+def _regions(candidates: Candidates, regions: int) -> NDArray[np.int64]:
+    return regions_of(candidates.space, candidates.encoded, regions)
+
+
+def own_model(points: FloatArray, values: FloatArray) -> Fit:
+    """Agents' own models, fitted anew after every few observations."""
+    upto = max(1, points.shape[1] - points.shape[1] % REFIT)
+    return fitted(points[:, :upto], values[:, :upto])
+
+
+@dataclass(frozen=True)
+class Exploration(Search):
+    """Brings agents' trials of a run up to an iteration; an agent that missed some makes up for them.
+
+    Args:
+        asked: how far, and how.
+    """
+
+    asked: Explorers | None = None
+
+    @property
+    def _asked(self) -> Explorers:
+        assert self.asked is not None
+        return self.asked
+
+    def work(self, parties: int, domain: Domain) -> int:
+        """Initial points, and one for each iteration."""
+        return parties * (self._asked.initial + self._asked.number)
+
+    def found(self, party: Party) -> list[Trial]:
+        """An agent's trials so far."""
+        brought = party.brought(self._asked.candidates.space)
+        return [*brought, *party.searched(self._asked.key)]
+
+    def missing(self, party: Party) -> int:
+        """How many trials an agent still has to make."""
+        if party.client.objective is None:
+            return 0
+        return max(0, self.work(1, self._asked.candidates) - len(party.searched(self._asked.key)))
+
+    def fill(
+        self,
+        parties: Sequence[Party],
+        domain: Domain,
+        jobs: int,
+        advance: Advance,
+        private: bool,
+        apart: bool = False,
+    ) -> None:
+        """Has every agent try what is missing; the rules about failures are those of `Search.fill`."""
+        total = self.work(1, domain)
+        able = [party for party in parties if self._able(party, private)]
+        done = min((total - self.missing(party) for party in able), default=total)
+        advance(done * len(parties))
+        while waiting := [party for party in able if party.failure is None and self.missing(party)]:
+            tasks = [(party, configs) for party, configs in self._next(waiting)]
+            for party, configs, outcome in self._score(tasks, jobs, apart):
+                if isinstance(outcome, str):
+                    party.fail(self.seed, outcome)
+                    continue
+                failed = int((~np.isfinite(outcome)).sum())
+                if failed:
+                    party.log(f"{failed} of {len(configs)} new configs have no finite loss; they do not count")
+                losses = np.where(np.isfinite(outcome), outcome, np.nan).tolist()
+                key = self._asked.key
+                party.keep_search(key, len(party.searched(key)), list(zip(configs, losses, strict=True)))
+            now = min((total - self.missing(p) for p in waiting if p.failure is None), default=done)
+            advance((now - done) * len(parties))
+            done = now
+        advance((total - done) * len(parties))
+
+    def _able(self, party: Party, private: bool) -> bool:
+        """Whether an agent can try anything."""
+        if party.silent or party.client.objective is None:
+            return False
+        party.failure = None
+        try:
+            if self.missing(party) and private and party.failed_before(self.seed):
+                party.failure = "the objective failed in an earlier run; remove trials.db to try again"
+        except Exception as error:
+            party.failure = described(error)
+            party.log(f"cannot explore: {party.failure}")
+        return party.failure is None
+
+    def _next(self, parties: Sequence[Party]) -> list[tuple[Party, list[Config]]]:
+        """What each agent tries next: all of its initial points, or one point."""
+        found: list[tuple[Party, list[Config]]] = []
+        alike: dict[tuple[int, int], list[Party]] = defaultdict(list)
+        for party in parties:
+            own = len(party.searched(self._asked.key))
+            if own < self._asked.initial:
+                found.append((party, _first(self._asked, party, self._asked.initial - own)))
+            else:
+                alike[own - self._asked.initial + 1, len(self.found(party))].append(party)
+        for (iteration, _), group in alike.items():
+            trials = [self.found(party) for party in group]
+            configs = _step(self._asked, iteration, trials, [generator(party) for party in group])
+            found += [(party, [config]) for party, config in zip(group, configs, strict=True)]
+        return found
+
+
+def generator(party: Party) -> np.random.Generator:
+    """For an agent's own draws, none of which any guarantee counts on; seeded from the client's own source."""
+    return np.random.default_rng(words(party.randomness, 4).tolist())
+
+
+def _first(asked: Explorers, party: Party, count: int) -> list[Config]:
+    """Random points of the agent's own sub-region; of the whole space, where that has too few."""
+    inside = _regions(asked.candidates, asked.regions) == party.place[0] % asked.regions
+    tried = {config_key(config) for config, _ in Exploration(asked.seed, asked).found(party)}
+    order = generator(party).permutation(len(asked.candidates))
+    configs = [asked.candidates[int(at)] for at in order[np.argsort(~inside[order], kind="stable")]]
+    return [config for config in configs if config_key(config) not in tried][:count] or configs[:count]
+
+
+def _step(
+    asked: Explorers, iteration: int, trials: Sequence[Sequence[Trial]], generators: Sequence[np.random.Generator]
+) -> list[Config]:
+    """Each agent's next config: by a sample of its own posterior, or by the vectors that the server sent."""
+    domain, places = asked.candidates.encoded, _places(asked.candidates)
+    observed = [asked.observed(own) for own in trials]
+    points, values = np.array([at for at, _ in observed]), np.array([seen for _, seen in observed])
+    count = points.shape[1]
+    tried = np.zeros((len(trials), len(domain)), dtype=bool)
+    for row, own in zip(tried, trials, strict=True):
+        row[[places[key] for config, _ in own if (key := config_key(config)) in places]] = True
+    draws = Draws(
+        np.array([rng.normal(size=OWN_FEATURES) for rng in generators]),
+        np.array([rng.normal(size=count) for rng in generators]),
+    )
+    fresh = Features.drawn(OWN_FEATURES, domain.shape[1], asked.seed, iteration)
+    fit = own_model(points, values)
+    sample, scores = own_scores(fresh, domain, points, values, fit, draws)
+    follow = np.array([rng.random() for rng in generators]) < iteration**-asked.decay
+    if asked.shared:
+        scores[follow] = surface(asked, domain)
+    chosen = best_untried(scores, tried)
+    configs = [asked.candidates[int(at)] for at in chosen]
+    if not asked.refine:
+        return configs
+    refined: list[Config] = []
+    for at, own in enumerate(trials):
+
+        def score(near: FloatArray, at: int = at) -> FloatArray:
+            if asked.shared and follow[at]:
+                return surface(asked, near)
+            found: FloatArray = fresh.at(near, float(fit.lengthscale[at])) @ sample[at]
+            return found
+
+        near = _refined(asked.candidates, domain[chosen[at]], score, generators[at])
+        known = {config_key(config) for config, _ in own}
+        refined.append(configs[at] if config_key(near) in known else near)
+    return refined
+
+
+def surface(asked: Explorers, points: FloatArray) -> FloatArray:
+    """The function that the server's vectors stand for, each in its own sub-region: points (n, width), values (n,)."""
+    vectors = np.reshape(asked.shared, (asked.regions, asked.features))
+    found: FloatArray = (asked.phi(points) * vectors[regions_of(asked.candidates.space, points, asked.regions)]).sum(
+        axis=1
+    )
+    return found
+
+
+def _refined(candidates: Candidates, best: FloatArray, score: Any, rng: np.random.Generator) -> Config:
+    """The best of some points around a point; choices stay as they are."""
+    space = candidates.space
+    movable = np.ones(space.width)
+    for name, knob in space.knobs.items():
+        if isinstance(knob, Choice):
+            movable[space.columns[name]] = 0.0
+    for deviation in _AROUND:
+        around = best + rng.normal(size=(_NEIGHBOURS, len(best))) * (deviation * movable)
+        near = np.vstack([best, np.clip(around, 0, 1)])
+        best = near[int(np.argmax(score(near)))]
+    return space.decode(best)[0]

@@ -1,0 +1,318 @@
+"""DP-FTS-DE: agents tune for themselves, and share in every iteration a noisy sum of what their models have learned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from hushtune.bounds import Ball, Bound
+from hushtune.checks import integer, kind, number
+from hushtune.client import Party
+from hushtune.errors import SettingError
+from hushtune.method import Facts, Method, Openings
+from hushtune.methods.agents import Draws, clipped, own_mean, weights
+from hushtune.methods.contributions import loss_range
+from hushtune.methods.decode import argmax, smooth
+from hushtune.methods.exploration import (
+    MOST_FEATURES,
+    MOST_ITERATIONS,
+    Explorers,
+    generator,
+    own_model,
+    surface,
+)
+from hushtune.methods.regions import MOST_REGIONS, Weights, attention
+from hushtune.privacy.accounting import epsilon_of
+from hushtune.privacy.guarantee import Privacy
+from hushtune.query import register
+from hushtune.run import plan_of
+from hushtune.seals.base import Seal
+from hushtune.space import Candidates, Config, FloatArray, Space
+
+_STEPS = 1_024  # of the integer grid: the norm of an agent's vector
+_POINTS = 1_000  # of a space, if no candidates are given
+_BALLOT_NORM = 2 * _STEPS
+_BALLOT_SHARE = 0.05  # of the candidates that an agent votes for
+_SENDS = ("mean", "sample")
+_USES = ("mean", "last")
+_FINALS = ("vote", "surface")
+
+
+@register
+@dataclass(frozen=True)
+class AgentVectors(Explorers):
+    """The weights of an agent's model, clipped, and weighted for every sub-region's vector.
+
+    Args:
+        variance: lambda, of the shared model.
+        norm: S; weights are clipped to S / sqrt(P).
+        rate: q, the chance that an agent's vector is in the sum.
+        sends: a "sample" of the posterior over weights, or its "mean".
+    """
+
+    variance: float
+    norm: float
+    rate: float
+    sends: Literal["mean", "sample"]
+    name: ClassVar[str] = "agent-vectors"
+    version: ClassVar[int] = 1
+    meaning: ClassVar[str] = "clipped weights of the agents' models, one vector per sub-region"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        number("variance", self.variance, 1e-9, 1e9)
+        number("norm", self.norm, 0, 1e9, "(]")
+        if self.sends not in _SENDS:
+            raise SettingError(f"sends must be one of {list(_SENDS)}, but got {self.sends!r}")
+
+    @property
+    def blocks(self) -> Mapping[str, int]:
+        """One vector per sub-region."""
+        return {"vectors": self.regions * self.features}
+
+    @property
+    def bound(self) -> Ball:
+        """One norm for all agents and iterations: the largest that weights and clipping leave becomes that."""
+        return Ball(_STEPS, self.regions * self.features, self.rate)
+
+    def step(self, agents: int) -> float:
+        """What one step of the integer grid stands for, with so many agents in the roster."""
+        within = self.norm / math.sqrt(self.regions)
+        return self._weights(agents).largest * within / _STEPS
+
+    def _weights(self, agents: int) -> Weights:
+        return Weights(agents, self.regions, attention(self.number + 1))
+
+    def answer(self, party: Party) -> Any:
+        """Rounded towards zero, which keeps the norm within its bound."""
+        number, agents = party.place
+        points, values = self.observed(self.trials(party))
+        draws = None
+        if self.sends == "sample":
+            rng = generator(party)
+            draws = Draws(rng.normal(size=(1, self.features)), rng.normal(size=(1, len(values))))
+        found = weights(self.phi(points)[None], values[None], np.array([self.variance]), draws)
+        within = clipped(found, self.norm / math.sqrt(self.regions))[0]
+        own = self._weights(agents).table()[number % self.regions]
+        return np.trunc(np.outer(own, within).ravel() / self.step(agents) * (1 - 1e-12)).astype(np.int64)
+
+
+@register
+@dataclass(frozen=True)
+class AgentVotes(Explorers):
+    """Equal votes for the candidates that an agent's own model expects the most of.
+
+    Args:
+        k: how many.
+    """
+
+    k: int
+    name: ClassVar[str] = "agent-votes"
+    version: ClassVar[int] = 1
+    meaning: ClassVar[str] = "votes by the agents' own models, one entry per candidate"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        integer("k", self.k, 1, len(self.candidates))
+
+    @property
+    def blocks(self) -> Mapping[str, int]:
+        """One entry per candidate."""
+        return {"votes": len(self.candidates)}
+
+    @property
+    def bound(self) -> Ball:
+        """Whatever k, the same norm."""
+        return Ball(_BALLOT_NORM, len(self.candidates))
+
+    @property
+    def vote(self) -> int:
+        """Steps of the integer grid for one vote."""
+        return int(_BALLOT_NORM / math.sqrt(self.k))
+
+    def answer(self, party: Party) -> Any:
+        """By the posterior mean of the agent's own model, at the public candidates."""
+        points, values = self.observed(self.trials(party))
+        fit = own_model(points[None], values[None])
+        expected = own_mean(self.candidates.encoded, points[None], values[None], fit)[0]
+        ballot = np.zeros(len(self.candidates), dtype=np.int64)
+        ballot[np.argsort(-expected, kind="stable")[: self.k]] = self.vote
+        return ballot
+
+
+@dataclass(frozen=True)
+class Thompson(Method):
+    """DP-FTS-DE (Dai, Low, Jaillet 2021), Algorithms 1 and 2; by default with averaged posterior means, see below.
+
+    Every agent tunes for itself. In iteration t it follows with chance t^-decay what all agents' models say together,
+    and otherwise a sample of its own model. Its trials stay with it; a final vote over the public candidates agrees on
+    one config.
+
+    As published: `Thompson(regions=4, features=100, norm=22, rate=0.35, sends="sample", uses="last", final="surface",
+    negligible=1/60)`. Without sub-regions, `regions=1`, it is DP-FTS; without privacy FTS and FTS-DE; with `rounds=0`
+    agents share nothing, which is standard Thompson sampling.
+
+    Args:
+        iterations: T, trials of each agent after its initial ones.
+        rounds: iterations in which a sum is opened. Default: until t^-decay falls below `negligible`; with
+            `multiplier`, also no more than epsilon allows. Afterwards agents go on alone, at no cost.
+        regions: P, sub-regions that agents begin in. Default: 2, or 1 with fewer than 4 agents.
+        initial: points that each agent begins with.
+        features: M, of the shared model.
+        lengthscale: of the shared model, where a knob's range is 1.
+        variance: lambda, the noise variance of the shared model, whose values are from 0 to 1.
+        norm: S; an agent's weights are clipped to S / sqrt(P).
+        rate: q, the chance that an agent's vector is in a sum. At equal epsilon 1 has the least noise.
+        multiplier: z, the noise's standard deviation in units of one agent's largest contribution. Default: what
+            epsilon takes for all rounds.
+        decay: 1 - p_t = t^-decay.
+        negligible: the chance from which on following the others is not worth an opening.
+        sends: the "mean" of an agent's posterior over weights, or a "sample" of it, as published.
+        uses: the "mean" of all vectors opened so far, or the "last", as published.
+        final: "vote", a private vote over the public candidates by the agents' own models; or "surface", the best
+            candidate by the opened vectors, which costs nothing more.
+        losses: the smallest and the largest loss; others are clipped.
+        refine: whether agents look around the best candidate in the space too. Default: if a space is given.
+    """
+
+    iterations: int = 30
+    rounds: int | None = None
+    regions: int | None = None
+    initial: int = 10
+    features: int = 50
+    lengthscale: float = 0.2
+    variance: float = 0.1
+    norm: float = 2.0
+    rate: float = 1.0
+    multiplier: float | None = None
+    decay: float = 0.5
+    negligible: float = 0.05
+    sends: Literal["mean", "sample"] = "mean"
+    uses: Literal["mean", "last"] = "mean"
+    final: Literal["vote", "surface"] = "vote"
+    losses: tuple[float, float] = (0.0, 1.0)
+    refine: bool | None = None
+    name: ClassVar[str] = "thompson"
+
+    def __post_init__(self) -> None:
+        integer("iterations", self.iterations, 1, MOST_ITERATIONS)
+        if self.rounds is not None:
+            integer("rounds", self.rounds, 0, self.iterations)
+        if self.regions is not None:
+            integer("regions", self.regions, 1, MOST_REGIONS)
+        integer("initial", self.initial, 1, MOST_ITERATIONS)
+        integer("features", self.features, 1, MOST_FEATURES)
+        number("lengthscale", self.lengthscale, 1e-3, 1e3)
+        number("variance", self.variance, 1e-9, 1e9)
+        number("norm", self.norm, 0, 1e9, "(]")
+        number("rate", self.rate, 0, 1, "(]")
+        if self.multiplier is not None:
+            number("multiplier", self.multiplier, 0, 1e6, "(]")
+        number("decay", self.decay, 0, 10)
+        number("negligible", self.negligible, 0, 1)
+        kind("refine", self.refine, bool)
+        object.__setattr__(self, "losses", loss_range(self.losses))
+        for field, known in (("sends", _SENDS), ("uses", _USES), ("final", _FINALS)):
+            if getattr(self, field) not in known:
+                raise SettingError(f"{field} must be one of {list(known)}, but got {getattr(self, field)!r}")
+
+    def listed(self, given: Any, privacy: Privacy | None, seal: Seal) -> Candidates:
+        """The candidates given, or some points of the space given."""
+        return given.sample(_POINTS) if isinstance(given, Space) else super().listed(given, privacy, seal)
+
+    def settled(self, facts: Facts) -> Thompson:
+        """With its sub-regions and rounds, which follow from the number of agents and the guarantee."""
+        if len(facts.candidates) < 2:
+            raise SettingError("Thompson sampling needs a domain of at least 2 points, but got 1")
+        if facts.privacy is not None and facts.privacy.unit == "record":
+            raise SettingError("an agent shares what its whole data taught it: give privacy with unit='client'")
+        if facts.privacy is not None and self.rate < 1 and facts.privacy.neighbours != "zero-out":
+            raise SettingError(
+                f"sampling agents (rate={self.rate:g}) needs privacy with neighbours='zero-out', but got "
+                f"'{facts.privacy.neighbours}'; or use rate=1"
+            )
+        regions = self.regions if self.regions is not None else (2 if facts.clients >= 4 else 1)
+        if facts.clients < regions:
+            raise SettingError(f"every sub-region needs an agent, but got {facts.clients} clients, regions={regions}")
+        refine = self.refine if self.refine is not None else facts.whole
+        final = replace(self, regions=regions, refine=refine, rounds=self.rounds if self.rounds is not None else 0)
+        if self.rounds is None:
+            final = replace(final, rounds=_affordable(final, facts, self._worthwhile()))
+        if final.rounds == 0 and self.final == "surface":
+            raise SettingError("final='surface' needs at least one round, but got none: choose final='vote'")
+        return final
+
+    def _worthwhile(self) -> int:
+        """How many iterations follow the others with more than a negligible chance."""
+        return sum(t**-self.decay >= self.negligible for t in range(1, self.iterations + 1))
+
+    def _explorers(self, run: str, candidates: Candidates, seed: int, number: int, shared: Any) -> dict[str, Any]:
+        own = {field.name: getattr(self, field.name) for field in fields(Explorers) if hasattr(self, field.name)}
+        return {**own, "candidates": candidates, "seed": seed, "run": run, "number": number, "shared": tuple(shared)}
+
+    def query(self, run: str, candidates: Candidates, seed: int, number: int, shared: Any) -> AgentVectors:
+        """What agents are asked after so many iterations."""
+        if self.regions is None or self.rounds is None:
+            raise SettingError("sub-regions and rounds are not settled; ask `settled` first")
+        return AgentVectors(
+            **self._explorers(run, candidates, seed, number, shared),
+            variance=self.variance,
+            norm=self.norm,
+            rate=self.rate,
+            sends=self.sends,
+        )
+
+    def votes(self, run: str, candidates: Candidates, seed: int, shared: Any) -> AgentVotes:
+        """What agents are asked in the end."""
+        k = max(1, round(_BALLOT_SHARE * len(candidates)))
+        return AgentVotes(**self._explorers(run, candidates, seed, self.iterations, shared), k=k)
+
+    def bounds(self, candidates: Candidates) -> tuple[Bound, ...]:
+        """One sum per round, and the vote."""
+        assert self.rounds is not None
+        each = self.query("", candidates, 0, 0, ()).bound
+        last = (self.votes("", candidates, 0, ()).bound,) if self.final == "vote" else ()
+        return (*(each for _ in range(self.rounds)), *last)
+
+    def run(self, run: Openings) -> Config:
+        """Algorithm 1, and then the vote."""
+        assert self.rounds is not None
+        shared: FloatArray = np.zeros(0)
+        found: list[FloatArray] = []
+        louder = []
+        for done in range(self.rounds):
+            query = self.query(run.id, run.candidates, run.search.seed, done, shared)
+            opened = run.sum(query)["vectors"]
+            found.append(opened.astype(np.float64) * (query.step(run.asked) / self.rate))
+            shared = found[-1] if self.uses == "last" else np.mean(found, axis=0)
+            louder.append(float(opened @ opened) / max(1.0, len(opened) * run.noise_variance()))
+        if louder and run.noise_variance():
+            run.note("mean square of the opened vectors, in units of the noise's", float(np.mean(louder)))
+        if self.final == "surface":
+            query = self.query(run.id, run.candidates, run.search.seed, self.rounds, np.mean(found, axis=0))
+            return run.candidates[argmax(surface(query, run.candidates.encoded))]
+        last = self.votes(run.id, run.candidates, run.search.seed, shared)
+        votes = run.sum(last)["votes"]
+        total = float(last.k * last.vote * run.answered())
+        return run.candidates[smooth(votes, total, run.noise_variance(), run.candidates).best]
+
+
+def _affordable(method: Thompson, facts: Facts, most: int) -> int:
+    """As many rounds as are worth it, and, at a given noise multiplier, as epsilon allows."""
+    if facts.privacy is None or method.multiplier is None:
+        return most
+    privacy, noise = facts.privacy, facts.seal.noise(method.multiplier * _STEPS)
+
+    def fits(rounds: int) -> bool:
+        events = plan_of(replace(method, rounds=rounds).bounds(facts.candidates), privacy, noise)
+        return epsilon_of(events, privacy.delta) <= privacy.epsilon
+
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
