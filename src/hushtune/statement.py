@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from hushtune.privacy.accounting import renyi_epsilon
@@ -29,6 +30,12 @@ NOT_COVERED = (
     "how long a client took, and the traffic it caused",
     "anything a user's own code prints or stores",
 )
+
+
+_OF_METHOD = {
+    "thompson": "what agents do with what they find: their own trials and the configs that they use or publish depend "
+    "on their data, and nothing hides that; the config chosen here is covered",
+}
 
 
 def statement(result: Result) -> str:
@@ -107,9 +114,10 @@ def _sampling(result: Result) -> list[str]:
 
 def _learned(result: Result) -> list[str]:
     lines = ["Who learned what:"]
-    for d in result.disclosures:
+    for d, times in Counter(result.disclosures).items():
         cost = f", epsilon {d.epsilon:.4g}" if d.epsilon is not None else ""
-        lines.append(f"  {d.to}: {d.what}, shape {tuple(d.shape)}; {d.mechanism}{cost}")
+        often = f"; {times} times" + (", that each" if cost else "") if times > 1 else ""
+        lines.append(f"  {d.to}: {d.what}, shape {tuple(d.shape)}; {d.mechanism}{cost}{often}")
     if result.notes:
         notes = (
             f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
@@ -181,7 +189,8 @@ def _rest(result: Result) -> list[str]:
     lines = []
     if result.ledger is not None:
         lines += _books(result.ledger)
-    lines.append(f"Not covered: {'; '.join(NOT_COVERED)}.")
+    own = _OF_METHOD.get(result.method["name"])
+    lines.append(f"Not covered: {'; '.join((*NOT_COVERED, own) if own else NOT_COVERED)}.")
     return lines
 
 

@@ -138,7 +138,7 @@ def test_a_cluster_may_be_small_even_if_all_cells_are_dense() -> None:
             return Sealed(query, lambda query, form: asked.setdefault(form.block, form) and self._form(query, form))
 
     settled = ht.Combine(**{name: value for name, value in result.method.items() if name != "name"})
-    settled.run(Seen(GRID, ht.Search(), 4, result.opened))
+    settled.run(Seen(result.run, GRID, ht.Search(), 4, result.opened))
     assert asked["sums"].least == asked["sums"].step  # one point
 
 

@@ -98,7 +98,7 @@ def test_both_decodings_read_the_same_opened_counts() -> None:
     votes = [0, 0, 9, 0, 0, 0, 0, 0, 0, 3, 6, 7, 6, 4, 0, 0, 0, 0, 0, 0, 0]
     opened = [Opened("top-votes", {"votes": votes}, 4.0, 30)]
     arms = ht.Vote(1).variants()
-    chosen = {name: arm.run(Replay(candidates, ht.Search(), 1, opened)) for name, arm in arms.items()}
+    chosen = {name: arm.run(Replay("", candidates, ht.Search(), 1, opened)) for name, arm in arms.items()}
     assert chosen == {"argmax": candidates[2], "smooth": candidates[11]}
 
 

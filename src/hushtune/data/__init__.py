@@ -19,9 +19,9 @@ def load(name: str, *, test: float | None = None, rows: int | None = None, seed:
 
     Args:
         name: "digits" (installed with scikit-learn), "mnist", "emnist" (62 classes), "cifar10", "svhn", "adult"; or
-            one of FLoRA's tables with two classes, "eeg", "electricity", "heart", "oil_spill", "pollen" and "sonar"; or, with
-            a subject for every row, "landmine" (29 fields) and "har" (human activities of 30 persons: a file
-            har.npz with X, y and subject).
+            one of FLoRA's tables with two classes, "eeg", "electricity", "heart", "oil_spill", "pollen" and "sonar";
+            or, with a subject for every row, "landmine" (29 fields) and "har" (human activities of 30 persons: a
+            file har.npz with X, y and subject).
         test: share of test rows, for a set without test rows of its own, whose order is shuffled. Default: .2.
         rows: so many training rows only, drawn at random.
         seed: of that draw and of the share of test rows.
