@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from hushtune.bounds import KHot
-from hushtune.checks import integer, kind
+from hushtune.checks import integer, kind, number
 from hushtune.errors import LedgerError, SettingError
 from hushtune.method import Facts
 from hushtune.methods.ballots import TopVotes
 from hushtune.methods.decode import MOST_SMOOTHED
+from hushtune.methods.thompson import Thompson
 from hushtune.methods.vote import Vote
 from hushtune.odds import Agreement, bound, counts, smooth_success, success
 from hushtune.privacy.accounting import gaussian_start, rule_to_json
@@ -28,6 +29,7 @@ from hushtune.run import calibrate, plan_of, rule_of
 from hushtune.seals.base import Seal, sum_bits
 from hushtune.seals.masked import Masked
 from hushtune.search import Search
+from hushtune.sharing import AGREEMENT, Setting, SharingPlan, expect
 from hushtune.space import Candidates, Float, Space
 
 _RUN = "0" * 32
@@ -112,6 +114,7 @@ class Plan:
         return asdict(self)
 
 
+@overload
 def plan(
     clients: int,
     candidates: Candidates | int,
@@ -126,19 +129,55 @@ def plan(
     repetitions: int = 1_000,
     seed: int = 0,
     quiet: bool = False,
-) -> Plan:
-    """Says beforehand whether a vote can work, and what it would cost.
+) -> Plan: ...
+
+
+@overload
+def plan(
+    clients: int,
+    candidates: Candidates | int,
+    *,
+    privacy: Privacy,
+    method: Thompson,
+    voters: int = 1,
+    seal: Seal | None = None,
+    pinned: bool = True,
+    ledger: Ledger | None = None,
+    agreement: float | None = None,
+    repetitions: int = 1_000,
+    seed: int = 0,
+    quiet: bool = False,
+) -> SharingPlan: ...
+
+
+def plan(
+    clients: int,
+    candidates: Candidates | int,
+    *,
+    privacy: Privacy,
+    method: Vote | Thompson | None = None,
+    voters: int = 1,
+    seal: Seal | None = None,
+    pinned: bool = True,
+    ledger: Ledger | None = None,
+    agreement: Agreement | float | None = None,
+    repetitions: int = 1_000,
+    seed: int = 0,
+    quiet: bool = False,
+) -> Plan | SharingPlan:
+    """Says beforehand whether a vote can work, or whether agents can hear each other, and what it would cost.
 
     Args:
         clients: how many will be asked.
         candidates: the public list, or how many there will be (then taken to have two knobs).
         privacy: the guarantee wanted.
-        method: the vote. Default: `Vote()`. Both ways to decode are looked at, and other k.
+        method: the vote. Default: `Vote()`. Both ways to decode are looked at, and other k. Or `Thompson(...)`.
         voters: ballots per client, if no method is given.
         seal: how contributions stay hidden. Default: `Masked()`.
         pinned: whether identities will be pinned.
         ledger: the ledger that would be charged; it is read only.
-        agreement: how far voters agree. Default: one candidate in 20 is good, and voters differ (overlap .5).
+        agreement: how far voters agree. Default: one candidate in 20 is good, and voters differ (overlap .5). For
+            `Thompson` a number: how long the mean of the agents' vectors is, where clipping allows 1. Default: .5.
         repetitions: simulated votes.
         seed: of the simulation.
         quiet: no progress bar.
@@ -147,29 +186,52 @@ def plan(
     integer("repetitions", repetitions, 10, 1_000_000)
     for name, value, wanted in (
         ("privacy", privacy, Privacy),
-        ("method", method, Vote),
         ("seal", seal, Seal),
         ("ledger", ledger, Ledger),
-        ("agreement", agreement, Agreement),
     ):
         kind(name, value, wanted, optional=name != "privacy")
+    kind("method", method, Vote, Thompson)
     if not isinstance(candidates, Candidates):
         candidates = _stand_in(integer("candidates", candidates, 2, 10_000))
     size, seal = len(candidates), seal or Masked()
+    if isinstance(method, Thompson):
+        share = number("agreement", AGREEMENT if agreement is None else agreement, 0, 1, "(]")
+        setting = Setting(clients, candidates, method, privacy, seal, rule_of(ledger, privacy), share)
+        return expect(setting, lambda events: _books(ledger, events, privacy) if ledger is not None else None)
+    kind("agreement", agreement, Agreement)
+    assert not isinstance(agreement, float)
     agreement = agreement or Agreement(max(1, size // 20))
     agreement.check(size)
+    seal.check(clients)
     method = _planned(method, voters).settled(Facts(candidates, clients, privacy, seal, Search()))
+    return _of_votes(clients, candidates, privacy, method, seal, pinned, ledger, agreement, repetitions, seed, quiet)
+
+
+def _of_votes(
+    clients: int,
+    candidates: Candidates,
+    privacy: Privacy,
+    method: Vote,
+    seal: Seal,
+    pinned: bool,
+    ledger: Ledger | None,
+    agreement: Agreement,
+    repetitions: int,
+    seed: int,
+    quiet: bool,
+) -> Plan:
+    """What `plan` says about a vote."""
+    size = len(candidates)
     (ballot,) = method.bounds(candidates)  # refuses more votes than candidates
     assert isinstance(ballot, KHot)
     voters, k = method.voters, ballot.k
     if voters > 1 and privacy.unit == "client":
         raise SettingError(f"voters={voters} needs privacy with unit='record'")
-    seal.check(clients)
     rule = rule_of(ledger, privacy)
     study = _Study(size, agreement, seal, repetitions, seed)
     ks = sorted({other for other in _KS if other < size} | {k})
     with Progress(quiet).phase("simulated votes", 6) as advance:
-        noise = calibrate((KHot(k, size),), privacy, rule)
+        noise = calibrate((KHot(k, size),), privacy, rule, seal.noise_at)
         study.scaled = noise.scale / study.scale(k, privacy) if noise.scale else 1.0
         by_k = study.odds("", clients, voters, ks, privacy)
         (here,) = study.odds("", clients, voters, [k], privacy, noise)
@@ -179,7 +241,7 @@ def plan(
             if count * parts != clients * voters or other != privacy:
                 instead += study.odds(what, count, parts, [k], other)
             advance(1)
-        variance = float(noise.share_variance(seal.honest(clients)) * clients)
+        variance = noise.opened_variance(seal.honest(clients), clients)
         rng = np.random.default_rng([seed, 1])
         smoothed = None
         if size <= MOST_SMOOTHED:
@@ -257,7 +319,7 @@ class _Study:
         if k == self._size:  # every ballot is the same
             return 0.0
         return self.scaled * gaussian_start(
-            lambda s: plan_of((bound,), privacy, Noise(s)), privacy.epsilon, privacy.delta
+            lambda s: plan_of((bound,), privacy, self._seal.noise(s)), privacy.epsilon, privacy.delta
         )
 
     def odds(
@@ -266,8 +328,8 @@ class _Study:
         found = []
         rng = np.random.default_rng([self._seed, 2])
         for k, votes in self.votes(clients * voters, ks).items():
-            noise = exact or Noise(self.scale(k, privacy))
-            variance = float(noise.share_variance(self._seal.honest(clients)) * clients)
+            noise = exact or self._seal.noise(self.scale(k, privacy))
+            variance = noise.opened_variance(self._seal.honest(clients), clients)
             chance = success(votes, self._agreement.good, variance, rng)
             margin = 0.0
             if variance and self._agreement.good < self._size:

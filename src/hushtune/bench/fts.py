@@ -5,31 +5,37 @@ Arms run on the same seeds, that is the same initial points, functions and draws
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from hushtune.bench.fts_simulation import Arm, Task, run
 from hushtune.bench.fts_tasks import REAL, repeated, synthetic, tabulated
 from hushtune.checks import integer
 from hushtune.errors import SettingError
+from hushtune.methods.thompson import Thompson
 from hushtune.privacy.accounting import epsilon_of
 from hushtune.privacy.events import GaussianVector
 from hushtune.progress import Progress
 from hushtune.search import default_jobs
-from hushtune.space import FloatArray
 
 TASKS = ("synthetic", *REAL)
 INITIAL = 10
 _ITERATIONS = {"synthetic": 40}  # elsewhere 60
 _AGENTS = 200  # of the synthetic task
 _APART = {"synthetic": 0.02, "different": 1.0}
+_NO_CLIPPING = 1e9
+ONLY = ", noise only"
+_LINE, _ELSEWHERE = (0.05, 1e-3), (0.2, 1e-3)  # lengthscale and variance of the shared model
 _MOMENTS = 32
 _LEAST, _MOST = 0.3, 100.0  # noise multipliers between which one is looked for
 
@@ -92,34 +98,193 @@ def multiplier_of(epsilon: float, times: int, delta: float) -> float:
 # ---- arms --------------------------------------------------------------------------------------------
 
 
-def published(task: str) -> dict[str, Arm]:
+def published(task: str) -> list[Arm]:
     """TS, FTS and FTS-DE, and DP-FTS-DE with the paper's clipping, rates and noise."""
     line = task == "synthetic"
-    base = Arm("fts", features=50 if line else 100, norm=1e6, decay=0.5 if line else 1.0, **SHARED[task])
+    lengthscale, variance = _LINE if line else _ELSEWHERE
+    base = Arm("fts", True, 1, _NO_CLIPPING, 1.0, 0.0, 50 if line else 100, lengthscale, variance, 0.5 if line else 1.0)
     private = replace(base, regions=2 if line else 4, norm=11.0 * math.sqrt(2 if line else 4))
-    rates = (0.15, 0.25, 0.5) if line else (0.1, 0.15, 0.2, 0.25, 0.35)
-    noises = (1.0, 1.2, 1.5) if line else (1.0, 1.6, 2.0, 3.0, 4.0)
+    rates, noises = (
+        ((0.15, 0.25, 0.5), (1.0, 1.2, 1.5)) if line else ((0.1, 0.15, 0.2, 0.25, 0.35), (1.0, 1.6, 2.0, 3.0, 4.0))
+    )
     usual = 0.25 if line else 0.35
-    arms = [replace(base, name="ts", shares=False), base]
-    arms += [replace(base, name=f"fts-de P={regions}", regions=regions) for regions in (2, 4)]
     pairs = dict.fromkeys([*((rate, 1.0) for rate in rates), *((usual, noise) for noise in noises)])
-    arms += [
-        replace(private, name=f"dp-fts-de q={rate:g} z={noise:g}", rate=rate, multiplier=noise) for rate, noise in pairs
+    return [
+        replace(base, name="ts", shares=False),
+        base,
+        *(replace(base, name=f"fts-de P={regions}", regions=regions) for regions in (2, 4)),
+        replace(private, name=f"dp-fts q={usual:g} z=1", regions=1, norm=11.0, rate=usual, multiplier=1.0),
+        *(
+            replace(private, name=f"dp-fts-de q={rate:g} z={noise:g}", rate=rate, multiplier=noise)
+            for rate, noise in pairs
+        ),
+        *(
+            replace(private, name=f"dp-fts-de q={usual:g} z=1 S={norm:g}", rate=usual, multiplier=1.0, norm=norm)
+            for norm in ((4.0, 8.0, 30.0) if line else ())
+        ),
     ]
-    clipping = (4.0, 22.0, 44.0) if line else ()
-    arms += [
-        replace(private, name=f"dp-fts-de q={usual:g} z=1 S={norm:g}", rate=usual, multiplier=1.0, norm=norm)
-        for norm in clipping
-    ]
-    arms.append(replace(private, name=f"dp-fts q={usual:g} z=1", regions=1, norm=11.0, rate=usual, multiplier=1.0))
-    return {arm.name: arm for arm in arms}
-
-
-def ours(task: str, agents: int, epsilons: Sequence[float], iterations: int) -> dict[str, Arm]:
-    """The default form of `Thompson`, at some epsilons and without noise."""
-    raise NotImplementedError
 
 
 def noise_only(arm: Arm) -> Arm:
     """The same arm, with nothing but noise in what is opened."""
-    return replace(arm, name=f"{arm.name}, noise only", signal=False)
+    return replace(arm, name=f"{arm.name}{ONLY}", signal=False)
+
+
+# ---- runs --------------------------------------------------------------------------------------------
+
+
+class Curves:
+    """Curves by task, arm and seed, kept in a file as they come, so that an interrupted experiment goes on."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: dict[str, dict[str, Any]] = {}
+        if path.exists():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                with suppress(ValueError):  # the last line of an interrupted experiment may be cut off
+                    entry = json.loads(line)
+                    self._known[entry["key"]] = entry
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """What a run found, if it is known."""
+        return self._known.get(key)
+
+    def keep(self, key: str, found: dict[str, Any]) -> None:
+        """Writes one run down."""
+        self._known[key] = {"key": key, **found}
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with open(self._path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(self._known[key]) + "\n")
+
+
+def _one(task: Task | Callable[[int], Task], arm: Arm, iterations: int, seed: int) -> dict[str, Any]:
+    """One run, in whatever process."""
+    with threadpool_limits(1):
+        curve, facts = run(task(seed) if callable(task) else task, arm, iterations, INITIAL, seed)
+    return {"curve": [round(float(value), 6) for value in curve], **facts}
+
+
+def _key(label: str, arm: Arm, iterations: int, seed: int) -> str:
+    what = json.dumps([label, iterations, seed, {**asdict(arm), "name": ""}], sort_keys=True)
+    return sha256(what.encode()).hexdigest()[:24]
+
+
+def measured(
+    label: str,
+    task: Task | Callable[[int], Task],
+    arms: Sequence[Arm],
+    experiment: Experiment,
+    curves: Curves,
+    progress: Progress,
+) -> dict[str, list[dict[str, Any]]]:
+    """All runs of all arms, by arm and in the order of seeds."""
+    from joblib import Parallel, delayed
+
+    keys = {
+        (arm.name, seed): _key(label, arm, experiment.iterations, seed)
+        for arm in arms
+        for seed in range(experiment.seeds)
+    }
+    todo = [(arm, seed) for seed in range(experiment.seeds) for arm in arms if curves.get(keys[arm.name, seed]) is None]
+    calls = (delayed(_one)(task, arm, experiment.iterations, seed) for arm, seed in todo)
+    jobs = experiment.jobs or default_jobs()
+    with progress.phase(f"{label}: runs", len(todo)) as advance:
+        outcomes = Parallel(n_jobs=jobs, return_as="generator")(calls) if todo else ()
+        for (arm, seed), found in zip(todo, outcomes, strict=True):
+            curves.keep(keys[arm.name, seed], found)
+            advance(1)
+    return {arm.name: [curves.get(keys[arm.name, seed]) or {} for seed in range(experiment.seeds)] for arm in arms}
+
+
+def rows(experiment: Experiment, progress: Progress) -> Iterator[dict[str, Any]]:
+    """One row per arm and size of the federation."""
+    curves = Curves(experiment.folder / "curves.jsonl")
+    fixed = None
+    if experiment.task != "synthetic":
+        fixed = tabulated(experiment.task, experiment.folder, experiment.jobs, progress)
+    for agents in experiment.agents or [len(fixed.values) if fixed is not None else _AGENTS]:
+        for name, task in _tasks(experiment.task, fixed, agents).items():
+            arms = _arms(experiment, name, agents)
+            found = measured(f"{name}, {agents} agents", task, arms, experiment, curves, progress)
+            for arm in arms:
+                yield _row(name, agents, arm, experiment, found)
+
+
+def _tasks(name: str, fixed: Task | None, agents: int) -> dict[str, Task | Callable[[int], Task]]:
+    if fixed is not None:
+        return {name: repeated(fixed, agents)}
+    return {which: partial(synthetic, agents, apart) for which, apart in _APART.items()}
+
+
+def _arms(experiment: Experiment, name: str, agents: int) -> list[Arm]:
+    """All arms of an experiment, every private one followed by its noise-only one."""
+    base = published(experiment.task)
+    if name == "different":
+        base = [arm for arm in base if not arm.multiplier]
+        base += [
+            replace(arm, name=f"{arm.name} decay={decay:g}", decay=decay) for arm in base[1:] for decay in (1.0, 2.0)
+        ]
+    arms = [*base, *ours(agents, experiment, name == "different")]
+    if experiment.quick:
+        arms = [arm for arm in arms if not arm.multiplier or arm.name in (base[-1].name, arms[-1].name)]
+    return [each for arm in arms for each in ((arm, noise_only(arm)) if arm.multiplier else (arm,))]
+
+
+def ours(agents: int, experiment: Experiment, plain: bool) -> list[Arm]:
+    """The default form of `Thompson`: without noise, and at some epsilons."""
+    method = Thompson()
+    rounds = Thompson(iterations=experiment.iterations).worthwhile()
+    clean = Arm(
+        "ours",
+        regions=2,
+        norm=method.norm,
+        features=method.features,
+        lengthscale=method.lengthscale,
+        variance=method.variance,
+        decay=method.decay,
+        sends=method.sends,
+        uses=method.uses,
+        tight=True,
+        rounds=rounds,
+    )
+    delta = agents**-1.1
+    noisy = [
+        replace(clean, name=f"ours epsilon={epsilon:g}", multiplier=multiplier_of(epsilon, rounds, delta))
+        for epsilon in experiment.epsilons
+    ]
+    return [clean, *(() if plain else noisy)]
+
+
+def _row(name: str, agents: int, arm: Arm, experiment: Experiment, found: Mapping[str, Any]) -> dict[str, Any]:
+    """One arm: where it ends, how it goes, and by how much it is ahead of standard TS and of its own noise."""
+    own = np.array([entry["curve"] for entry in found[arm.name]])
+    delta, times = agents**-1.1, min(experiment.iterations, arm.rounds or experiment.iterations)
+    row: dict[str, Any] = {"task": name, "agents": agents, "arm": arm.name, "seeds": len(own)}
+    row |= {"end": _mean(own[:, -1]), "end error": _error(own[:, -1])}
+    row |= {"course": _mean(own[:, 1:].mean(axis=1)), "course error": _error(own[:, 1:].mean(axis=1))}
+    if arm.multiplier:
+        row |= {"delta": round(delta, 6), "z": round(arm.multiplier, 3), "q": arm.rate}
+        row["epsilon"] = round(pld_epsilon(arm.multiplier, arm.rate, times, delta), 3)
+        row["epsilon as published"] = round(moments_epsilon(arm.multiplier, arm.rate, times, delta), 3)
+    for fact in ("cosine", "clipped"):
+        if fact in found[arm.name][0]:
+            row[fact] = _mean([entry[fact] for entry in found[arm.name]])
+    others = {"ts": "ts", "noise": f"{arm.name}{ONLY}"}
+    for what, other in others.items():
+        if other in found and other != arm.name:
+            than = np.array([entry["curve"] for entry in found[other]])
+            ahead = {"course": (than - own)[:, 1:].mean(axis=1), "end": (than - own)[:, -1]}
+            for when, values in ahead.items():
+                row |= {f"ahead of {what}, {when}": _mean(values), f"ahead of {what}, {when}, error": _error(values)}
+    row["curve"] = [round(float(value), 5) for value in own.mean(axis=0)]
+    row["curve error"] = [round(float(value), 5) for value in own.std(axis=0, ddof=1) / math.sqrt(len(own))]
+    return row
+
+
+def _mean(values: Any) -> float:
+    return round(float(np.mean(values)), 5)
+
+
+def _error(values: Any) -> float:
+    """Standard error of the mean."""
+    return round(float(np.std(values, ddof=1) / math.sqrt(len(values))), 5)

@@ -12,12 +12,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtune.methods.agents import Draws, Features, best_untried, clipped, fitted, own_scores, weights
+from hushtune.methods.agents import Draws, Features, best_untried, clipped, own_scores, weights
+from hushtune.methods.exploration import OWN_FEATURES, REFIT, own_model
 from hushtune.methods.regions import Weights, attention, regions_of
 from hushtune.space import FloatArray, Space
-
-REFIT = 5  # iterations between fits of the agents' own models
-_OWN = 100  # features of the agents' own models
 
 
 @dataclass(frozen=True)
@@ -148,14 +146,18 @@ class Simulated:
             self._server = self._server + (found - self._server) / (self._opened + 1)
         self._opened += 1
 
-    def step(self, iteration: int) -> None:
+    def fit(self) -> None:
+        """Everybody's own model."""
+        self._fit = own_model(*self._observed())
+
+    def step(self, iteration: int, refit: bool = True) -> None:
         """Everybody's next point: from its own model, or from what the server sent."""
         arm = self.arm
         points, values = self._observed()
-        if (iteration - 1) % REFIT == 0:
-            self._fit = fitted(points, values)
-        fresh = Features.drawn(_OWN, points.shape[2], self._seed, iteration)
-        _, scores = own_scores(fresh, self.task.points, points, values, self._fit, self._draws(_OWN))
+        if refit and (iteration == 1 or points.shape[1] % REFIT == 0):
+            self.fit()
+        fresh = Features.drawn(OWN_FEATURES, points.shape[2], self._seed, iteration)
+        _, scores = own_scores(fresh, self.task.points, points, values, self._fit, self._draws(OWN_FEATURES))
         coin = self._rng.random(self.agents)
         if arm.shares and self._server is not None:
             follow = coin < iteration**-arm.decay

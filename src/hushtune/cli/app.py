@@ -84,24 +84,33 @@ def run(
 def plan(
     clients: Annotated[int, typer.Option(help="How many clients will be asked.")],
     candidates: Annotated[int, typer.Option(help="How many candidates there will be.")],
+    method: Annotated[str, typer.Option(help="vote or thompson.")] = "vote",
     epsilon: Annotated[float, typer.Option(help="The guarantee wanted.")] = 1.0,
     delta: Annotated[float, typer.Option(help="Its delta.")] = 1e-5,
     unit: Annotated[str, typer.Option(help="Whose presence is hidden: client or record.")] = "client",
     neighbours: Annotated[str, typer.Option(help="replace-one, zero-out or add-remove.")] = "replace-one",
     voters: Annotated[int, typer.Option(help="Parts that each client's rows are split into, for unit record.")] = 1,
     k: Annotated[int | None, typer.Option(help="Votes per ballot. Default: the best.")] = None,
-    seal: Annotated[str, typer.Option(help="masked or clear.")] = "masked",
+    seal: Annotated[str, typer.Option(help="masked, clear or curator.")] = "masked",
     dropouts: Annotated[float, typer.Option(help="Share of clients that may fail to answer.")] = 0.1,
     corrupt: Annotated[float, typer.Option(help="Share of clients that may collude, or add no noise.")] = 0.1,
     pinned: Annotated[bool, typer.Option(help="Whether identities will be pinned.")] = True,
     ledger: Annotated[Path | None, typer.Option(help="The ledger that would be charged; only read.")] = None,
     good: Annotated[int | None, typer.Option(help="How many candidates are good. Default: one in 20.")] = None,
     overlap: Annotated[float, typer.Option(help="How far voters differ: sd of a loss; good 0, bad 1.")] = 0.5,
+    iterations: Annotated[int, typer.Option(help="thompson: trials of each agent after its initial ones.")] = 30,
+    rounds: Annotated[int | None, typer.Option(help="thompson: iterations in which a sum is opened.")] = None,
+    regions: Annotated[int | None, typer.Option(help="thompson: sub-regions.")] = None,
+    features: Annotated[int, typer.Option(help="thompson: features of the shared model.")] = 50,
+    rate: Annotated[float, typer.Option(help="thompson: the chance that an agent is in a sum.")] = 1.0,
+    agreement: Annotated[float, typer.Option(help="thompson: how far agents' vectors agree, from 0 to 1.")] = 0.5,
     repetitions: Annotated[int, typer.Option(help="Simulated votes.")] = 1_000,
     json: Json = False,
 ) -> None:
-    """Say beforehand whether a vote can work: noise, odds of a good choice, best k, costs. Touches no data."""
+    """Say beforehand whether a run can work: noise, odds of a good choice or of being heard, costs. Touches no data."""
     from hushtune.cli import show
+    from hushtune.errors import SettingError
+    from hushtune.methods.thompson import Thompson
     from hushtune.methods.vote import Vote
     from hushtune.odds import Agreement
     from hushtune.planning import plan as expect
@@ -109,15 +118,27 @@ def plan(
     from hushtune.privacy.ledger import Ledger
     from hushtune.seals import seal_from_json
 
+    privacy = Privacy(epsilon, delta, unit, neighbours)  # type: ignore[arg-type]
+    sealed = seal_from_json({"name": seal, "dropouts": dropouts, "corrupt": corrupt})
+    books = Ledger(ledger) if ledger is not None else None
+    if method not in ("vote", "thompson"):
+        raise SettingError(f"method must be vote or thompson, but got '{method}'")
+    if method == "thompson":
+        agents = Thompson(iterations, rounds, regions, features=features, rate=rate)
+        heard = expect(
+            clients, candidates, privacy=privacy, method=agents, seal=sealed, ledger=books, agreement=agreement
+        )
+        show.sharing(heard, as_json=json)
+        return
     expected = expect(
         clients,
         candidates,
-        privacy=Privacy(epsilon, delta, unit, neighbours),  # type: ignore[arg-type]
+        privacy=privacy,
         method=Vote(k, voters) if k is not None else None,
         voters=voters,
-        seal=seal_from_json({"name": seal, "dropouts": dropouts, "corrupt": corrupt}),
+        seal=sealed,
         pinned=pinned,
-        ledger=Ledger(ledger) if ledger is not None else None,
+        ledger=books,
         agreement=Agreement(good or max(1, candidates // 20), overlap),
         repetitions=repetitions,
         quiet=json,

@@ -287,3 +287,44 @@ def bench_mhe(
     from hushtune.progress import Progress
 
     show.rows(mhe.rows(_counts("clients", clients), Progress(quiet=json)), as_json=json)
+
+
+@bench_app.command("fts")
+def bench_fts(
+    task: Annotated[str, typer.Option(help="synthetic, landmine, digits, har or emnist.")] = "synthetic",
+    agents: Annotated[
+        str | None, typer.Option(help="Sizes of the federation, e.g. 200,800,3200. Default: the task's own.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Of functions, initial points and draws.")] = 20,
+    epsilon: Annotated[str, typer.Option(help="For the default form of Thompson.")] = "7,3",
+    quick: Annotated[bool, typer.Option("--quick", help="A few arms only: a look, no result.")] = False,
+    out: Annotated[Path, typer.Option(help="Where curves and tables are kept; the same folder resumes.")] = Path(
+        "runs/fts"
+    ),
+    plots: Annotated[Path | None, typer.Option(help="Folder for the figures. Default: that of --out.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes. Default: one per core.")] = None,
+    json: Json = False,
+) -> None:
+    """DP-FTS-DE's experiments: sharing with and without noise, beside tuning alone and beside noise alone."""
+    from hushtune.bench import fts, fts_figures
+    from hushtune.cli import show
+    from hushtune.progress import Progress
+
+    sizes = _counts("agents", agents) if agents is not None else []
+    experiment = fts.Experiment(task, sizes, seeds, out, jobs, _numbers("epsilon", epsilon), quick)
+    found = show.rows(fts.rows(experiment, Progress(quiet=json)), as_json=json, hidden=("curve", "curve error"))
+    for path in fts_figures.write(found, plots or out):
+        if not json:
+            print(f"wrote {path}")
+
+
+@bench_app.command("fts-speed")
+def bench_fts_speed(
+    agents: Annotated[str, typer.Option(help="Sizes of the federation.")] = "29,50,100,200,400",
+    json: Json = False,
+) -> None:
+    """Seconds of one iteration of DP-FTS-DE, all agents and the server together, objectives and fits excluded."""
+    from hushtune.bench import fts_speed
+    from hushtune.cli import show
+
+    show.rows(fts_speed.rows(_counts("agents", agents)), as_json=json)

@@ -19,6 +19,7 @@ from hushtune.privacy.accounting import Budget, rule_to_json
 from hushtune.privacy.events import event_to_json
 from hushtune.privacy.ledger import Ledger
 from hushtune.result import Result
+from hushtune.sharing import HEARD, SharingPlan
 from hushtune.simulation import figure_rows
 from hushtune.verification import Check
 
@@ -94,6 +95,35 @@ def plan(found: Plan, as_json: bool) -> None:
         print(_books(found.ledger))
 
 
+def sharing(found: SharingPlan, as_json: bool) -> None:
+    """What to expect of a run in which agents share what their models have learned."""
+    if as_json:
+        print(json.dumps(found.to_json()))
+        return
+    privacy, method = found.privacy, found.method
+    print(found.verdict)
+    print(
+        f"\nSetting: {found.clients} clients, {method['rounds']} openings in {method['iterations']} iterations, "
+        f"{method['regions']} sub-regions, {method['features']} features, rate {method['rate']:g}; epsilon "
+        f"{privacy.epsilon:g}, delta {privacy.delta:g} per {privacy.unit}, {privacy.neighbours}; "
+        f"seal '{found.seal['name']}'"
+    )
+    print(f"Noise: {found.multiplier:.2f} times the largest that one agent contributes, on every entry")
+    print(
+        f"Signal left (cosine), if the mean of the agents' vectors is {found.agreement:g} of what clipping allows:\n"
+        f"  after the first opening {found.first:.3f}   in the end {found.last:.3f}"
+    )
+    if found.enough is not None:
+        print(f"Agents hear each other (cosine {HEARD:g}) from about {found.enough:,} clients on, with the same noise")
+    print("What else would give:")
+    for other in found.instead:
+        print(f"  {other.what:38} noise {other.multiplier:8.2f}   signal left {other.cosine:.3f}")
+    cost, rule = found.charge, found.charge["rule"]["name"]
+    print(f"The run alone costs {_text(cost)} (rule '{rule}'); by Rényi divergences epsilon {cost['renyi']:.4g}")
+    if found.ledger is not None:
+        print(_books(found.ledger))
+
+
 def _books(books: dict[str, Any]) -> str:
     if not books["exists"]:
         return f"{books['path']} does not exist: the run would make it, with {_text(books['limit'])} as its limit"
@@ -165,13 +195,16 @@ def ledgers(found: Sequence[Ledger], home: Path, as_json: bool) -> None:
             print(f"  {charge['made']}  {charge['run'][:8]}  {state:8}  {charge['what']}{exact}")
 
 
-def rows(found: Iterable[dict[str, Any]], as_json: bool) -> list[dict[str, Any]]:
-    """The rows of a benchmark, as they come, or one object with all of them. Gives them back."""
+def rows(found: Iterable[dict[str, Any]], as_json: bool, hidden: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """The rows of a benchmark, as they come, or one object with all of them. Gives them back.
+
+    Some of a row's values may be too long for a line: they are `hidden` there.
+    """
     kept = []
     for row in found:
         kept.append(row)
         if not as_json:
-            print("  ".join(f"{name}={value}" for name, value in row.items()), flush=True)
+            print("  ".join(f"{name}={value}" for name, value in row.items() if name not in hidden), flush=True)
     if as_json:
         print(json.dumps({"machine": machine(), "rows": kept}))
     return kept

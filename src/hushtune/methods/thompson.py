@@ -33,9 +33,9 @@ from hushtune.run import plan_of
 from hushtune.seals.base import Seal
 from hushtune.space import Candidates, Config, FloatArray, Space
 
-_STEPS = 1_024  # of the integer grid: the norm of an agent's vector
+STEPS = 1_024  # of the integer grid: the norm of an agent's vector
 _POINTS = 1_000  # of a space, if no candidates are given
-_BALLOT_NORM = 2 * _STEPS
+_BALLOT_NORM = 2 * STEPS
 _BALLOT_SHARE = 0.05  # of the candidates that an agent votes for
 _SENDS = ("mean", "sample")
 _USES = ("mean", "last")
@@ -77,12 +77,12 @@ class AgentVectors(Explorers):
     @property
     def bound(self) -> Ball:
         """One norm for all agents and iterations: the largest that weights and clipping leave becomes that."""
-        return Ball(_STEPS, self.regions * self.features, self.rate)
+        return Ball(STEPS, self.regions * self.features, self.rate)
 
     def step(self, agents: int) -> float:
         """What one step of the integer grid stands for, with so many agents in the roster."""
         within = self.norm / math.sqrt(self.regions)
-        return self._weights(agents).largest * within / _STEPS
+        return self._weights(agents).largest * within / STEPS
 
     def _weights(self, agents: int) -> Weights:
         return Weights(agents, self.regions, attention(self.number + 1))
@@ -241,12 +241,12 @@ class Thompson(Method):
         refine = self.refine if self.refine is not None else facts.whole
         final = replace(self, regions=regions, refine=refine, rounds=self.rounds if self.rounds is not None else 0)
         if self.rounds is None:
-            final = replace(final, rounds=_affordable(final, facts, self._worthwhile()))
+            final = replace(final, rounds=_affordable(final, facts, self.worthwhile()))
         if final.rounds == 0 and self.final == "surface":
             raise SettingError("final='surface' needs at least one round, but got none: choose final='vote'")
         return final
 
-    def _worthwhile(self) -> int:
+    def worthwhile(self) -> int:
         """How many iterations follow the others with more than a negligible chance."""
         return sum(t**-self.decay >= self.negligible for t in range(1, self.iterations + 1))
 
@@ -305,7 +305,7 @@ def _affordable(method: Thompson, facts: Facts, most: int) -> int:
     """As many rounds as are worth it, and, at a given noise multiplier, as epsilon allows."""
     if facts.privacy is None or method.multiplier is None:
         return most
-    privacy, noise = facts.privacy, facts.seal.noise(method.multiplier * _STEPS)
+    privacy, noise = facts.privacy, facts.seal.noise(method.multiplier * STEPS)
 
     def fits(rounds: int) -> bool:
         events = plan_of(replace(method, rounds=rounds).bounds(facts.candidates), privacy, noise)
