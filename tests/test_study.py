@@ -104,7 +104,11 @@ def test_own_clients_come_from_a_factory_beside_the_study(tmp_path: Path) -> Non
         ("k = 2", "k = 0", "[method] `k >= 1` must hold for an integer, but got k=0"),
         ("k = 2", "k = 13", "[method] `1 <= k <= candidates` must hold, but got k=13, candidates=12"),
         ("k = 2", "kk = 2", "[method] 'vote' got an unknown key"),
-        ('name = "vote"', 'name = "poll"', "name must be one of ['combine', 'surface', 'vote'], but got 'poll'"),
+        (
+            'name = "vote"',
+            'name = "poll"',
+            "name must be one of ['combine', 'surface', 'thompson', 'vote'], but got 'poll'",
+        ),
         ("grid = { C = 2 }", "list = []", "[candidates] candidates must hold at least one config"),
         ("grid = { C = 2 }", "grid = { C = 2 }\nsample = 4", "exactly one of grid, sample, list"),
         ("grid = { C = 2 }", "grid = { D = 2 }", "[candidates] grid got 'D', which is not a knob"),

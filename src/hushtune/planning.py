@@ -177,7 +177,7 @@ def plan(
         pinned: whether identities will be pinned.
         ledger: the ledger that would be charged; it is read only.
         agreement: how far voters agree. Default: one candidate in 20 is good, and voters differ (overlap .5). For
-            `Thompson` a number: how long the mean of the agents' vectors is, where clipping allows 1. Default: .5.
+            `Thompson` a number: how long the mean of the agents' vectors is, where one may be 1. Default: .6.
         repetitions: simulated votes.
         seed: of the simulation.
         quiet: no progress bar.

@@ -37,7 +37,7 @@ def test_curves_never_rise_and_repeat() -> None:
     again, _ = run(task, arm, 6, 3, 0)
     assert (np.diff(first) <= 0).all()
     assert (first == again).all()
-    assert set(facts) == {"clipped", "cosine"}
+    assert set(facts) == {"clipped", "agreement", "cosine"}
 
 
 def test_agents_begin_in_their_sub_regions_and_never_repeat() -> None:

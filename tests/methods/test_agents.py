@@ -8,10 +8,11 @@ from hushtune.methods.agents import (
     Draws,
     Features,
     best_untried,
-    clipped,
+    centred,
     fitted,
     own_mean,
     own_scores,
+    shortened,
     weights,
 )
 
@@ -121,4 +122,15 @@ def test_the_best_untried_point_and_what_if_all_were_tried() -> None:
 
 def test_clipping_keeps_directions_and_short_vectors() -> None:
     vectors = np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
-    np.testing.assert_allclose(clipped(vectors, 1.0), [[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]])
+    np.testing.assert_allclose(shortened(vectors, 1.0, 1), [[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]])
+    np.testing.assert_allclose(shortened(vectors, 2.0, 4), [[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]])
+
+
+def test_without_a_norm_all_vectors_are_equally_long() -> None:
+    vectors = np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
+    np.testing.assert_allclose(shortened(vectors, None, 4), [[0.3, 0.4], [0.3, 0.4], [0.0, 0.0]])
+
+
+def test_values_relative_to_an_agents_own_mean() -> None:
+    found = centred(np.array([[1.0, np.nan, 3.0], [np.nan, np.nan, np.nan]]))
+    np.testing.assert_allclose(found, [[-1.0, np.nan, 1.0], [np.nan, np.nan, np.nan]])

@@ -18,7 +18,7 @@ import hushtune as ht
 from hushtune.client import Party
 from hushtune.method import Facts
 from hushtune.methods import method_from_json
-from hushtune.methods.agents import clipped, weights
+from hushtune.methods.agents import shortened, weights
 from hushtune.methods.regions import Weights, attention
 from hushtune.methods.thompson import AgentVectors, Thompson
 from hushtune.privacy.accounting import epsilon_of
@@ -51,14 +51,14 @@ def query(number: int = 0, shared: Any = (), **changes: Any) -> AgentVectors:
     st.integers(4, 500),
     st.integers(1, 4),
     st.integers(0, 60),
-    st.floats(0.01, 1e3),
+    st.floats(0.01, 1e3) | st.none(),
 )
 def test_no_agents_vector_is_longer_than_its_bound(
-    vector: list[float], agents: int, regions: int, number: int, norm: float
+    vector: list[float], agents: int, regions: int, number: int, norm: float | None
 ) -> None:
     """Whatever its model says, whoever it is, in every iteration."""
     asked = query(number=number, regions=regions, norm=norm)
-    within = clipped(np.array([vector]), norm / math.sqrt(regions))[0]
+    within = shortened(np.array([vector]), norm, regions)[0]
     table = Weights(agents, regions, attention(number + 1)).table()
     for assigned in range(regions):
         found = np.trunc(np.outer(table[assigned], within).ravel() / asked.step(agents) * (1 - 1e-12)).astype(np.int64)
@@ -83,7 +83,7 @@ def test_the_sum_stands_for_the_papers_weighted_average(tmp_path: Path) -> None:
         points, values = asked.observed(asked.trials(party))
         own = weights(asked.phi(points)[None], values[None], np.array([asked.variance]), None)
         phi = Weights(5, 2, 16.0).table()[at % 2]
-        expected += np.outer(phi, clipped(own, asked.norm / math.sqrt(2))[0])
+        expected += np.outer(phi, shortened(own, None, 2)[0])
     assert np.abs(total.reshape(2, 12) - expected).max() < 5 * asked.step(5)
 
 
@@ -119,12 +119,13 @@ def test_rounds_end_where_following_is_negligible() -> None:
     assert rounds(decay=1.0, negligible=0.05) == 20
     assert rounds(decay=2.0, negligible=0.05) == 4
     assert rounds(decay=0.0) == 60
+    assert rounds() == 10
     assert rounds(rounds=7) == 7
 
 
 def test_with_a_noise_multiplier_rounds_end_where_epsilon_does() -> None:
     published = Thompson(
-        iterations=40, regions=2, rate=0.25, multiplier=1.0, decay=0.5, sends="sample", uses="last", final="surface"
+        iterations=40, regions=2, rate=0.25, multiplier=1.0, decay=0.5, sends="sample", centre="none", final="surface"
     )
     privacy = ht.Privacy(7.0537, 200**-1.1, neighbours="zero-out")
     assert published.settled(facts(200, replace(privacy, epsilon=7.054))).rounds == 40
@@ -138,6 +139,13 @@ def test_with_a_noise_multiplier_rounds_end_where_epsilon_does() -> None:
         for n in (half, half + 1)
     ]
     assert cost[0] <= 4.0 < cost[1]
+
+
+def test_sub_regions_and_centres_follow_from_the_guarantee() -> None:
+    private, free = Thompson().settled(facts()), Thompson().settled(facts(privacy=None))
+    assert (private.regions, private.centre) == (1, "own")
+    assert (free.regions, free.centre) == (4, "none")
+    assert Thompson().settled(facts(3, None)).regions == 1
 
 
 def test_bounds_are_one_per_round_and_the_vote() -> None:
@@ -184,6 +192,7 @@ def test_what_cannot_be_is_refused(changes: Any, clients: int, privacy: Any, mes
         ({"multiplier": 0.0}, "multiplier"),
         ({"losses": (1.0, 1.0)}, "smallest < largest"),
         ({"refine": "yes"}, "refine"),
+        ({"centre": "all"}, "centre must be one of"),
     ],
 )
 def test_impossible_settings_are_refused(changes: dict[str, Any], message: str) -> None:

@@ -32,10 +32,11 @@ TASKS = ("synthetic", *REAL)
 INITIAL = 10
 _ITERATIONS = {"synthetic": 40}  # elsewhere 60
 _AGENTS = 200  # of the synthetic task
-_APART = {"synthetic": 0.02, "different": 1.0}
+_APART = {"synthetic": 0.1, "different": 1.0}
 _NO_CLIPPING = 1e9
 ONLY = ", noise only"
-_LINE, _ELSEWHERE = (0.05, 1e-3), (0.2, 1e-3)  # lengthscale and variance of the shared model
+_LINE, _ELSEWHERE = (0.05, 1e-3), (0.01, 1e-6)  # lengthscale and variance of the shared model, as published
+_LENGTHSCALES = {"synthetic": 0.05}  # of ours; elsewhere .3
 _MOMENTS = 32
 _LEAST, _MOST = 0.3, 100.0  # noise multipliers between which one is looked for
 
@@ -111,6 +112,7 @@ def published(task: str) -> list[Arm]:
     pairs = dict.fromkeys([*((rate, 1.0) for rate in rates), *((usual, noise) for noise in noises)])
     return [
         replace(base, name="ts", shares=False),
+        replace(base, name="ts P=4", shares=False, regions=4),
         base,
         *(replace(base, name=f"fts-de P={regions}", regions=regions) for regions in (2, 4)),
         replace(private, name=f"dp-fts q={usual:g} z=1", regions=1, norm=11.0, rate=usual, multiplier=1.0),
@@ -232,18 +234,18 @@ def _arms(experiment: Experiment, name: str, agents: int) -> list[Arm]:
 
 def ours(agents: int, experiment: Experiment, plain: bool) -> list[Arm]:
     """The default form of `Thompson`: without noise, and at some epsilons."""
-    method = Thompson()
-    rounds = Thompson(iterations=experiment.iterations).worthwhile()
+    method = Thompson(iterations=experiment.iterations)
+    rounds = method.worthwhile()
     clean = Arm(
         "ours",
-        regions=2,
         norm=method.norm,
         features=method.features,
-        lengthscale=method.lengthscale,
+        lengthscale=_LENGTHSCALES.get(experiment.task, 0.3),
         variance=method.variance,
         decay=method.decay,
         sends=method.sends,
         uses=method.uses,
+        centre=True,
         tight=True,
         rounds=rounds,
     )
@@ -266,7 +268,7 @@ def _row(name: str, agents: int, arm: Arm, experiment: Experiment, found: Mappin
         row |= {"delta": round(delta, 6), "z": round(arm.multiplier, 3), "q": arm.rate}
         row["epsilon"] = round(pld_epsilon(arm.multiplier, arm.rate, times, delta), 3)
         row["epsilon as published"] = round(moments_epsilon(arm.multiplier, arm.rate, times, delta), 3)
-    for fact in ("cosine", "clipped"):
+    for fact in ("cosine", "agreement", "clipped"):
         if fact in found[arm.name][0]:
             row[fact] = _mean([entry[fact] for entry in found[arm.name]])
     others = {"ts": "ts", "noise": f"{arm.name}{ONLY}"}

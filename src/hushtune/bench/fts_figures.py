@@ -121,6 +121,7 @@ _COLUMNS = {
     "ahead of ts, course": "ahead of TS",
     "ahead of noise, course": "ahead of its noise",
     "cosine": "cosine",
+    "agreement": "agreement",
     "clipped": "clipped",
 }
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtune.methods.agents import Draws, Features, best_untried, clipped, own_scores, weights
+from hushtune.methods.agents import Draws, Features, best_untried, centred, own_scores, shortened, weights
 from hushtune.methods.exploration import OWN_FEATURES, REFIT, own_model
 from hushtune.methods.regions import Weights, attention, regions_of
 from hushtune.space import FloatArray, Space
@@ -43,7 +43,7 @@ class Arm:
         name: what it is called.
         shares: whether they do at all.
         regions: P.
-        norm: S; vectors are clipped to S / sqrt(P).
+        norm: S; vectors are clipped to S / sqrt(P). None: they are scaled to length 1 / sqrt(P).
         rate: q.
         multiplier: z; 0: no noise.
         features: M.
@@ -53,6 +53,7 @@ class Arm:
         sends: a sample of the posterior, or its mean.
         uses: the last opened vectors, or the mean of all so far.
         signal: False: the aggregate is replaced by noise of the same size.
+        centre: whether values count relative to the agent's own mean.
         tight: noise for the norm of an agent's weights; False: for the paper's bound on it.
         rounds: iterations in which something is opened. None: all.
     """
@@ -60,7 +61,7 @@ class Arm:
     name: str
     shares: bool = True
     regions: int = 1
-    norm: float = 22.0
+    norm: float | None = 22.0
     rate: float = 1.0
     multiplier: float = 0.0
     features: int = 100
@@ -70,18 +71,22 @@ class Arm:
     sends: Literal["sample", "mean"] = "sample"
     uses: Literal["last", "mean"] = "last"
     signal: bool = True
+    centre: bool = False
     tight: bool = False
     rounds: int | None = None
 
 
 class Simulated:
-    """One federation under one arm, from one seed: the same initial points and draws whatever the arm."""
+    """One federation under one arm, from one seed.
+
+    Agents' own draws are the same whatever the arm, and so are initial points if the sub-regions are.
+    """
 
     def __init__(self, task: Task, arm: Arm, initial: int, seed: int) -> None:
         self.task, self.arm = task, arm
         self.agents = len(task.values)
         self._rng = np.random.default_rng([seed, 1])
-        self._noise = np.random.default_rng([seed, 2])
+        self._noise = np.random.default_rng([seed, 2])  # of the server, and of what agents send
         self._seed = seed
         self._shared = Features.drawn(arm.features, task.points.shape[1], seed)
         self._phi = self._shared.at(task.points, arm.lengthscale)
@@ -89,9 +94,9 @@ class Simulated:
         self._assigned = np.arange(self.agents) % arm.regions
         self.tried = np.zeros(task.values.shape, dtype=bool)
         self.places = np.zeros((self.agents, 0), dtype=np.int64)
-        self._server: FloatArray | None = None
+        self._server = self._clean = np.zeros((arm.regions, arm.features))  # what agents follow, and without noise
         self._opened = 0
-        self.facts: dict[str, list[float]] = {"clipped": [], "cosine": []}
+        self.facts: dict[str, list[float]] = {"clipped": [], "agreement": [], "cosine": []}
         self._begin(initial)
 
     def _begin(self, initial: int) -> None:
@@ -114,37 +119,38 @@ class Simulated:
         found: FloatArray = self._observed()[1].max(axis=1)
         return found
 
-    def _draws(self, features: int) -> Draws:
+    def _draws(self, features: int, rng: np.random.Generator) -> Draws:
         shape = self.places.shape
-        return Draws(self._rng.normal(size=(self.agents, features)), self._rng.normal(size=shape))
+        return Draws(rng.normal(size=(self.agents, features)), rng.normal(size=shape))
 
     def open(self, iteration: int) -> None:
         """Everybody's vector, and the server's noisy weighted sums of them; shape (regions, features)."""
         arm = self.arm
         _, values = self._observed()
-        draws = self._draws(arm.features)
+        draws = self._draws(arm.features, self._noise)
         sent = weights(
             self._phi[self.places],
-            values,
+            centred(values) if arm.centre else values,
             np.full(self.agents, arm.variance),
             draws if arm.sends == "sample" else None,
         )
-        within = arm.norm / arm.regions**0.5
+        norm = 1.0 if arm.norm is None else arm.norm
+        within = norm / arm.regions**0.5
         self.facts["clipped"].append(float((np.linalg.norm(sent, axis=1) > within).mean()))
+        sent = shortened(sent, arm.norm, arm.regions)
+        self.facts["agreement"].append(float(np.linalg.norm(sent.mean(axis=0)) / within))
         table = Weights(self.agents, arm.regions, attention(iteration))
+        phi = table.table()[self._assigned]
         sampled = self._noise.random(self.agents) < arm.rate
-        phi = table.table()[self._assigned] * sampled[:, None]
-        exact = phi.T @ clipped(sent, within) / arm.rate
-        norm = table.largest * within if arm.tight else float(table.table().max()) * arm.norm
-        noise = self._noise.normal(size=exact.shape) * (arm.multiplier * norm / arm.rate)
-        found = exact * arm.signal + noise
-        size = np.linalg.norm(found) * np.linalg.norm(exact)
-        self.facts["cosine"].append(float((found * exact).sum() / size) if size else 0.0)
-        if self._server is None or arm.uses == "last":
-            self._server = found
-        else:
-            self._server = self._server + (found - self._server) / (self._opened + 1)
+        largest = table.largest * within if arm.tight else float(table.table().max()) * norm
+        noise = self._noise.normal(size=(arm.regions, arm.features)) * (arm.multiplier * largest / arm.rate)
+        found = (phi * sampled[:, None]).T @ sent / arm.rate * arm.signal + noise
+        keeps = 0 if arm.uses == "last" else self._opened
+        self._server = (self._server * keeps + found) / (keeps + 1)
+        self._clean = (self._clean * keeps + phi.T @ sent) / (keeps + 1)
         self._opened += 1
+        size = float(np.linalg.norm(self._server) * np.linalg.norm(self._clean))
+        self.facts["cosine"].append(float((self._server * self._clean).sum()) / size if size else 0.0)
 
     def fit(self) -> None:
         """Everybody's own model."""
@@ -157,9 +163,9 @@ class Simulated:
         if refit and (iteration == 1 or points.shape[1] % REFIT == 0):
             self.fit()
         fresh = Features.drawn(OWN_FEATURES, points.shape[2], self._seed, iteration)
-        _, scores = own_scores(fresh, self.task.points, points, values, self._fit, self._draws(OWN_FEATURES))
+        _, scores = own_scores(fresh, self.task.points, points, values, self._fit, self._draws(OWN_FEATURES, self._rng))
         coin = self._rng.random(self.agents)
-        if arm.shares and self._server is not None:
+        if arm.shares and self._opened:
             follow = coin < iteration**-arm.decay
             scores[follow] = (self._phi * self._server[self._regions]).sum(axis=1)
         self._try(best_untried(scores, self.tried))

@@ -103,7 +103,7 @@ def plan(
     regions: Annotated[int | None, typer.Option(help="thompson: sub-regions.")] = None,
     features: Annotated[int, typer.Option(help="thompson: features of the shared model.")] = 50,
     rate: Annotated[float, typer.Option(help="thompson: the chance that an agent is in a sum.")] = 1.0,
-    agreement: Annotated[float, typer.Option(help="thompson: how far agents' vectors agree, from 0 to 1.")] = 0.5,
+    agreement: Annotated[float, typer.Option(help="thompson: how far agents' vectors agree, from 0 to 1.")] = 0.6,
     repetitions: Annotated[int, typer.Option(help="Simulated votes.")] = 1_000,
     json: Json = False,
 ) -> None:

@@ -110,7 +110,7 @@ def sharing(found: SharingPlan, as_json: bool) -> None:
     )
     print(f"Noise: {found.multiplier:.2f} times the largest that one agent contributes, on every entry")
     print(
-        f"Signal left (cosine), if the mean of the agents' vectors is {found.agreement:g} of what clipping allows:\n"
+        f"Signal left (cosine), if the mean of the agents' vectors is {found.agreement:g} as long as one may be:\n"
         f"  after the first opening {found.first:.3f}   in the end {found.last:.3f}"
     )
     if found.enough is not None:

@@ -6,6 +6,7 @@ features and a lengthscale that all agents share, whose weights can be added up,
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -188,8 +189,18 @@ def best_untried(scores: FloatArray, tried: BoolArray) -> NDArray[np.int64]:
     return found
 
 
-def clipped(vectors: FloatArray, norm: float) -> FloatArray:
-    """Vectors (agents, features) no longer than `norm`."""
+def centred(values: FloatArray) -> FloatArray:
+    """Values (agents, observations) relative to each agent's own mean; NaN stays NaN."""
+    known = np.isfinite(values)
+    count = np.maximum(known.sum(axis=1, keepdims=True), 1)
+    relative: FloatArray = values - np.where(known, values, 0.0).sum(axis=1, keepdims=True) / count
+    return relative
+
+
+def shortened(vectors: FloatArray, norm: float | None, parts: int) -> FloatArray:
+    """Vectors (agents, features) of which `parts` together are no longer than `norm`; without one, all of length 1."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    shorter: FloatArray = vectors / np.maximum(1.0, lengths / norm)
-    return shorter
+    within = (1.0 if norm is None else norm) / math.sqrt(parts)
+    over = lengths / within
+    found: FloatArray = vectors / np.maximum(1.0 if norm is not None else 1e-300, over)
+    return found

@@ -14,7 +14,7 @@ from hushtune.checks import integer, kind, number
 from hushtune.client import Party
 from hushtune.errors import SettingError
 from hushtune.method import Facts, Method, Openings
-from hushtune.methods.agents import Draws, clipped, own_mean, weights
+from hushtune.methods.agents import Draws, centred, own_mean, shortened, weights
 from hushtune.methods.contributions import loss_range
 from hushtune.methods.decode import argmax, smooth
 from hushtune.methods.exploration import (
@@ -34,12 +34,19 @@ from hushtune.seals.base import Seal
 from hushtune.space import Candidates, Config, FloatArray, Space
 
 STEPS = 1_024  # of the integer grid: the norm of an agent's vector
+_REGIONS = 4
 _POINTS = 1_000  # of a space, if no candidates are given
 _BALLOT_NORM = 2 * STEPS
 _BALLOT_SHARE = 0.05  # of the candidates that an agent votes for
 _SENDS = ("mean", "sample")
 _USES = ("mean", "last")
 _FINALS = ("vote", "surface")
+_CENTRES = ("own", "none")
+
+
+def _among(name: str, value: Any, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise SettingError(f"{name} must be one of {list(known)}, but got {value!r}")
 
 
 @register
@@ -49,15 +56,17 @@ class AgentVectors(Explorers):
 
     Args:
         variance: lambda, of the shared model.
-        norm: S; weights are clipped to S / sqrt(P).
+        norm: S; weights are clipped to S / sqrt(P). None: they are scaled to length 1 / sqrt(P).
         rate: q, the chance that an agent's vector is in the sum.
         sends: a "sample" of the posterior over weights, or its "mean".
+        centre: "own": values count relative to the agent's own mean; "none": as they are.
     """
 
     variance: float
-    norm: float
+    norm: float | None
     rate: float
     sends: Literal["mean", "sample"]
+    centre: Literal["own", "none"]
     name: ClassVar[str] = "agent-vectors"
     version: ClassVar[int] = 1
     meaning: ClassVar[str] = "clipped weights of the agents' models, one vector per sub-region"
@@ -65,9 +74,10 @@ class AgentVectors(Explorers):
     def __post_init__(self) -> None:
         super().__post_init__()
         number("variance", self.variance, 1e-9, 1e9)
-        number("norm", self.norm, 0, 1e9, "(]")
-        if self.sends not in _SENDS:
-            raise SettingError(f"sends must be one of {list(_SENDS)}, but got {self.sends!r}")
+        if self.norm is not None:
+            number("norm", self.norm, 0, 1e9, "(]")
+        _among("sends", self.sends, _SENDS)
+        _among("centre", self.centre, _CENTRES)
 
     @property
     def blocks(self) -> Mapping[str, int]:
@@ -81,7 +91,7 @@ class AgentVectors(Explorers):
 
     def step(self, agents: int) -> float:
         """What one step of the integer grid stands for, with so many agents in the roster."""
-        within = self.norm / math.sqrt(self.regions)
+        within = (1.0 if self.norm is None else self.norm) / math.sqrt(self.regions)
         return self._weights(agents).largest * within / STEPS
 
     def _weights(self, agents: int) -> Weights:
@@ -95,8 +105,9 @@ class AgentVectors(Explorers):
         if self.sends == "sample":
             rng = generator(party)
             draws = Draws(rng.normal(size=(1, self.features)), rng.normal(size=(1, len(values))))
-        found = weights(self.phi(points)[None], values[None], np.array([self.variance]), draws)
-        within = clipped(found, self.norm / math.sqrt(self.regions))[0]
+        seen = centred(values[None]) if self.centre == "own" else values[None]
+        found = weights(self.phi(points)[None], seen, np.array([self.variance]), draws)
+        within = shortened(found, self.norm, self.regions)[0]
         own = self._weights(agents).table()[number % self.regions]
         return np.trunc(np.outer(own, within).ravel() / self.step(agents) * (1 - 1e-12)).astype(np.int64)
 
@@ -152,20 +163,22 @@ class Thompson(Method):
     and otherwise a sample of its own model. Its trials stay with it; a final vote over the public candidates agrees on
     one config.
 
-    As published: `Thompson(regions=4, features=100, norm=22, rate=0.35, sends="sample", uses="last", final="surface",
-    negligible=1/60)`. Without sub-regions, `regions=1`, it is DP-FTS; without privacy FTS and FTS-DE; with `rounds=0`
-    agents share nothing, which is standard Thompson sampling.
+    As published: `Thompson(iterations=60, regions=4, features=100, norm=22, rate=0.35, variance=1e-6, negligible=1/60,
+    sends="sample", centre="none", final="surface")`. Without sub-regions, `regions=1`, it is DP-FTS; without privacy
+    FTS and FTS-DE; with `rounds=0` agents share nothing, which is standard Thompson sampling.
 
     Args:
         iterations: T, trials of each agent after its initial ones.
         rounds: iterations in which a sum is opened. Default: until t^-decay falls below `negligible`; with
             `multiplier`, also no more than epsilon allows. Afterwards agents go on alone, at no cost.
-        regions: P, sub-regions that agents begin in. Default: 2, or 1 with fewer than 4 agents.
+        regions: P, sub-regions that agents begin in. Default: 1 with epsilon, because every one has noise of its own;
+            without 4, if there are so many agents.
         initial: points that each agent begins with.
         features: M, of the shared model.
         lengthscale: of the shared model, where a knob's range is 1.
         variance: lambda, the noise variance of the shared model, whose values are from 0 to 1.
-        norm: S; an agent's weights are clipped to S / sqrt(P).
+        norm: S; an agent's weights are clipped to S / sqrt(P). Default: they are scaled to one length, the same for
+            all, so that there is no S to choose.
         rate: q, the chance that an agent's vector is in a sum. At equal epsilon 1 has the least noise.
         multiplier: z, the noise's standard deviation in units of one agent's largest contribution. Default: what
             epsilon takes for all rounds.
@@ -173,6 +186,8 @@ class Thompson(Method):
         negligible: the chance from which on following the others is not worth an opening.
         sends: the "mean" of an agent's posterior over weights, or a "sample" of it, as published.
         uses: the "mean" of all vectors opened so far, or the "last", as published.
+        centre: whether an agent's values count relative to its "own" mean in the shared model, or as they are: "none".
+            Default: "own" with one sub-region; with several, "none", so that sub-regions can be compared.
         final: "vote", a private vote over the public candidates by the agents' own models; or "surface", the best
             candidate by the opened vectors, which costs nothing more.
         losses: the smallest and the largest loss; others are clipped.
@@ -186,13 +201,14 @@ class Thompson(Method):
     features: int = 50
     lengthscale: float = 0.2
     variance: float = 0.1
-    norm: float = 2.0
+    norm: float | None = None
     rate: float = 1.0
     multiplier: float | None = None
-    decay: float = 0.5
-    negligible: float = 0.05
+    decay: float = 1.0
+    negligible: float = 0.1
     sends: Literal["mean", "sample"] = "mean"
-    uses: Literal["mean", "last"] = "mean"
+    uses: Literal["mean", "last"] = "last"
+    centre: Literal["own", "none"] | None = None
     final: Literal["vote", "surface"] = "vote"
     losses: tuple[float, float] = (0.0, 1.0)
     refine: bool | None = None
@@ -208,7 +224,8 @@ class Thompson(Method):
         integer("features", self.features, 1, MOST_FEATURES)
         number("lengthscale", self.lengthscale, 1e-3, 1e3)
         number("variance", self.variance, 1e-9, 1e9)
-        number("norm", self.norm, 0, 1e9, "(]")
+        if self.norm is not None:
+            number("norm", self.norm, 0, 1e9, "(]")
         number("rate", self.rate, 0, 1, "(]")
         if self.multiplier is not None:
             number("multiplier", self.multiplier, 0, 1e6, "(]")
@@ -217,8 +234,9 @@ class Thompson(Method):
         kind("refine", self.refine, bool)
         object.__setattr__(self, "losses", loss_range(self.losses))
         for field, known in (("sends", _SENDS), ("uses", _USES), ("final", _FINALS)):
-            if getattr(self, field) not in known:
-                raise SettingError(f"{field} must be one of {list(known)}, but got {getattr(self, field)!r}")
+            _among(field, getattr(self, field), known)
+        if self.centre is not None:
+            _among("centre", self.centre, _CENTRES)
 
     def listed(self, given: Any, privacy: Privacy | None, seal: Seal) -> Candidates:
         """The candidates given, or some points of the space given."""
@@ -235,11 +253,12 @@ class Thompson(Method):
                 f"sampling agents (rate={self.rate:g}) needs privacy with neighbours='zero-out', but got "
                 f"'{facts.privacy.neighbours}'; or use rate=1"
             )
-        regions = self.regions if self.regions is not None else (2 if facts.clients >= 4 else 1)
+        regions = self.regions or (1 if facts.privacy is not None or facts.clients < _REGIONS else _REGIONS)
         if facts.clients < regions:
             raise SettingError(f"every sub-region needs an agent, but got {facts.clients} clients, regions={regions}")
         refine = self.refine if self.refine is not None else facts.whole
-        final = replace(self, regions=regions, refine=refine, rounds=self.rounds if self.rounds is not None else 0)
+        centre = self.centre or ("own" if regions == 1 else "none")
+        final = replace(self, regions=regions, refine=refine, centre=centre, rounds=self.rounds or 0)
         if self.rounds is None:
             final = replace(final, rounds=_affordable(final, facts, self.worthwhile()))
         if final.rounds == 0 and self.final == "surface":
@@ -256,7 +275,7 @@ class Thompson(Method):
 
     def query(self, run: str, candidates: Candidates, seed: int, number: int, shared: Any) -> AgentVectors:
         """What agents are asked after so many iterations."""
-        if self.regions is None or self.rounds is None:
+        if self.regions is None or self.rounds is None or self.centre is None:
             raise SettingError("sub-regions and rounds are not settled; ask `settled` first")
         return AgentVectors(
             **self._explorers(run, candidates, seed, number, shared),
@@ -264,6 +283,7 @@ class Thompson(Method):
             norm=self.norm,
             rate=self.rate,
             sends=self.sends,
+            centre=self.centre,
         )
 
     def votes(self, run: str, candidates: Candidates, seed: int, shared: Any) -> AgentVotes:
