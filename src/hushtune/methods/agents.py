@@ -16,6 +16,7 @@ from hushtune.space import FloatArray
 
 BoolArray = NDArray[np.bool_]
 _LENGTHSCALES = tuple(float(f"{value:.3g}") for value in np.geomspace(0.05, 2.0, 12))
+_LARGE = 1e12  # more than any values' quadratic form
 _NOISES = (1e-6, 1e-4, 1e-2, 1e-1)  # variances, of values with variance 1
 
 
@@ -129,13 +130,18 @@ def fitted(points: FloatArray, values: FloatArray) -> Fit:
 
 
 def _likelihood(kernel: FloatArray, diagonal: FloatArray, values: FloatArray, count: NDArray[np.int64]) -> FloatArray:
-    """Log likelihood at the likeliest variance, up to a constant."""
-    matrix = kernel + diagonal[:, :, None] * np.eye(kernel.shape[1])
-    matrix += 1e-9 * np.eye(kernel.shape[1])
-    lower = np.linalg.cholesky(matrix)
-    half = np.linalg.solve(lower, values[..., None])[..., 0]
-    quadratic = np.maximum((half**2).sum(axis=1), 1e-12)
-    logs = np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1)
+    """Log likelihood at the likeliest variance, up to a constant.
+
+    The last row of the Cholesky factor of a matrix bordered by the values is what solving for them would give.
+    """
+    size = kernel.shape[1]
+    matrix = np.zeros((len(kernel), size + 1, size + 1))
+    matrix[:, :size, :size] = kernel + (diagonal + 1e-9)[:, :, None] * np.eye(size)
+    matrix[:, size, :size] = values
+    matrix[:, size, size] = _LARGE
+    lower = np.linalg.cholesky(matrix)  # it reads the lower triangle only
+    quadratic = np.maximum((lower[:, size, :size] ** 2).sum(axis=1), 1e-12)
+    logs = np.log(np.diagonal(lower, axis1=1, axis2=2)[:, :size]).sum(axis=1)
     result: FloatArray = -0.5 * count * np.log(quadratic / count) - logs
     return result
 
