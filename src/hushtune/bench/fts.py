@@ -34,6 +34,7 @@ _ITERATIONS = {"synthetic": 40}  # elsewhere 60
 _AGENTS = 200  # of the synthetic task
 _APART = {"synthetic": 0.1, "different": 1.0}
 _NO_CLIPPING = 1e9
+USUAL = ("dp-fts q=0.25 z=1", "dp-fts-de q=0.25 z=1", "dp-fts q=0.35 z=1", "dp-fts-de q=0.35 z=1")
 ONLY = ", noise only"
 _LINE, _ELSEWHERE = (0.05, 1e-3), (0.01, 1e-6)  # lengthscale and variance of the shared model, as published
 _LENGTHSCALES = {"synthetic": 0.05}  # of ours; elsewhere .3
@@ -228,7 +229,7 @@ def _arms(experiment: Experiment, name: str, agents: int) -> list[Arm]:
         ]
     arms = [*base, *ours(agents, experiment, name == "different")]
     if experiment.quick:
-        arms = [arm for arm in arms if not arm.multiplier or arm.name in (base[-1].name, arms[-1].name)]
+        arms = [arm for arm in arms if not arm.multiplier or arm.name.startswith("ours") or arm.name in USUAL]
     return [each for arm in arms for each in ((arm, noise_only(arm)) if arm.multiplier else (arm,))]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hushtune import svg
-from hushtune.bench.fts import ONLY
+from hushtune.bench.fts import ONLY, USUAL
 from hushtune.files import replace
 
 Row = Mapping[str, Any]
@@ -99,7 +99,7 @@ def _sizes(task: str, found: Sequence[Row], sizes: Sequence[int]) -> str:
 
 def _usual(name: str) -> bool:
     """The arms that are shown by size: one published setting each, and ours."""
-    return name.startswith("ours") or name in ("dp-fts-de q=0.25 z=1", "dp-fts-de q=0.35 z=1")
+    return name.startswith("ours") or name in USUAL
 
 
 def _ticks(low: float, high: float) -> list[float]:
