@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hushtune.method import Note
 
 SCHEMA = 1
-_ELSEWHERE = ("cell-counts", "config-sums")  # queries whose entries are not about candidates, however many there are
+_ELSEWHERE = ("cell-counts", "config-sums", "agent-vectors")  # their entries are not about candidates, however many
 
 
 @dataclass(frozen=True)

@@ -197,7 +197,8 @@ class Run:
         self.notes[name] = value
 
     def _exchange(self, name: str, out: Mapping[Id, bytes]) -> Mapping[Id, bytes | Dropped]:
-        return self._federation.exchange(_LABELS.get(self._seal.name, "") + name, out, self._progress)
+        which = f"{len(self.opened) + 1} of {len(self._bounds)}: " if len(self._bounds) > 1 else ""
+        return self._federation.exchange(which + _LABELS.get(self._seal.name, "") + name, out, self._progress)
 
     def _open(self, query: Query, step: int, gathered: bool, form: Form | None) -> Kept:
         roster = self._federation.roster

@@ -24,7 +24,7 @@ _RECORDS = (
     "a client computed from all its rows beforehand (a scaler, a feature selection).",
 )
 
-NOT_COVERED = (
+_NOT_COVERED = (
     "the training that follows, unless it is private itself",
     "who took part, and who dropped out",
     "how long a client took, and the traffic it caused",
@@ -36,6 +36,12 @@ _OF_METHOD = {
     "thompson": "what agents do with what they find: their own trials and the configs that they use or publish depend "
     "on their data, and nothing hides that; the config chosen here is covered",
 }
+
+
+def not_covered(result: Result) -> tuple[str, ...]:
+    """What the guarantee says nothing about."""
+    own = _OF_METHOD.get(result.method["name"])
+    return (*_NOT_COVERED, own) if own is not None else _NOT_COVERED
 
 
 def statement(result: Result) -> str:
@@ -189,8 +195,7 @@ def _rest(result: Result) -> list[str]:
     lines = []
     if result.ledger is not None:
         lines += _books(result.ledger)
-    own = _OF_METHOD.get(result.method["name"])
-    lines.append(f"Not covered: {'; '.join((*NOT_COVERED, own) if own else NOT_COVERED)}.")
+    lines.append(f"Not covered: {'; '.join(not_covered(result))}.")
     return lines
 
 

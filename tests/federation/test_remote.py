@@ -12,11 +12,53 @@ from tests.federation.harness import CANDIDATES, ThreeVotes, Wire, data_of, dist
 
 import hushtune as ht
 from hushtune.federation.envelope import Answer, Letter
+from hushtune.method import Facts
+from hushtune.seals.base import Seal
 
 PINNED = pytest.mark.parametrize("pinned", [False, True])
 
 
 # ---- the same as in one process ----------------------------------------------------------------------
+
+
+@PINNED
+@pytest.mark.parametrize("seal", [ht.Masked(dropouts=0.4), ht.Curator(dropouts=0.4)], ids=["masked", "curator"])
+def test_agents_explore_on_their_own_machines_as_in_one_process(tmp_path: Path, pinned: bool, seal: Seal) -> None:
+    """Sub-regions, secret coins, samples and trials are the same; nothing but disk and state lasts between messages."""
+    wire = Wire(tmp_path, pinned=pinned, seed=7)
+    settings: dict[str, Any] = {
+        "method": ht.Thompson(iterations=3, initial=2, features=10, regions=2, rate=0.5, sends="sample"),
+        "privacy": ht.Privacy(8.0, 1e-3, neighbours="zero-out"),
+        "seal": seal,
+    }
+    remote = wire.tune(**settings)
+    clients = [ht.Client(data_of(at), distance, name=wire.names[at]) for at in range(5)]
+    local = ht.tune(clients, CANDIDATES, simulation=ht.Simulation(seed=7), quiet=True, **settings)
+    assert remote.opened == local.opened
+    assert remote.config == local.config
+
+
+def test_an_agent_out_of_reach_makes_up_for_its_trials(tmp_path: Path) -> None:
+    wire = Wire(tmp_path, clients=6)
+    asked: list[str] = []
+
+    def fail(trip: str, node: str) -> str | None:
+        if node == wire.nodes[1]:
+            asked.append(trip)
+        return "gone" if node == wire.nodes[1] and len(asked) == 2 else None
+
+    wire.fail = fail
+    method = ht.Thompson(iterations=3, initial=2, features=10)
+    privacy = ht.Privacy(8.0, 1e-3, neighbours="zero-out")
+    result = wire.tune(method=method, privacy=privacy, seal=ht.Curator(dropouts=0.2))
+    assert [opened.answered for opened in result.opened] == [6, 5, 6, 6]
+    key = (
+        method.settled(Facts(CANDIDATES, 6, privacy, ht.Curator(), ht.Search()))
+        .votes(result.run, CANDIDATES, 0, ())
+        .key
+    )
+    for node in wire.nodes:
+        assert len(wire.endpoint(node)._party(node).searched(key)) == 5
 
 
 @PINNED

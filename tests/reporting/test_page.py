@@ -89,6 +89,23 @@ def distance(config: ht.Config, data: Any) -> float:
     return abs(float(config["<b>x&"]) - float(np.mean(data.y)))
 
 
+def test_what_agents_shared_is_shown_beside_noise_alone(tmp_path: Path) -> None:
+    for name, privacy, seal in (
+        ("noisy", ht.Privacy(8.0, 1e-3, neighbours="zero-out"), ht.Curator()),
+        ("exact", None, ht.Clear()),
+    ):
+        method = ht.Thompson(iterations=2, initial=2, features=7, final="surface")
+        settings: dict[str, Any] = {"privacy": privacy, "seal": seal, "home": tmp_path / name, "quiet": True, "jobs": 1}
+        folder = tmp_path / name / "run"
+        ht.tune(clients(4, distance), SPACE.grid(**{"<b>x&": 7}), method=method, folder=folder, **settings)
+        text = ht.report(folder).read_text()
+        reader = read(text)
+        assert any(attrs.get("id") == "plot-loudness" for _, attrs in reader.tags)
+        assert ("noise alone" in text) == (privacy is not None)
+        assert "their own trials" in text[text.index("What is not covered") :]
+        assert "plot-counts" not in text  # as many features as candidates, but they are not about them
+
+
 SPACE = ht.Space(**{"<b>x&": ht.Float(0.0, 1.0)})
 
 

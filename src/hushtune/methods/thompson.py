@@ -298,6 +298,11 @@ class Thompson(Method):
         last = (self.votes("", candidates, 0, ()).bound,) if self.final == "vote" else ()
         return (*(each for _ in range(self.rounds)), *last)
 
+    def total(self, candidates: Candidates, answered: int) -> float | None:
+        """All votes of so many agents."""
+        asked = self.votes("", candidates, 0, ())
+        return float(asked.k * asked.vote * answered) if self.final == "vote" else None
+
     def run(self, run: Openings) -> Config:
         """Algorithm 1, and then the vote."""
         assert self.rounds is not None
@@ -317,7 +322,7 @@ class Thompson(Method):
             return run.candidates[argmax(surface(query, run.candidates.encoded))]
         last = self.votes(run.id, run.candidates, run.search.seed, shared)
         votes = run.sum(last)["votes"]
-        total = float(last.k * last.vote * run.answered())
+        total = self.total(run.candidates, run.answered())
         return run.candidates[smooth(votes, total, run.noise_variance(), run.candidates).best]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
@@ -10,10 +11,10 @@ from typing import Any
 from hushtune.methods.combine import Combine
 from hushtune.privacy.accounting import Budget
 from hushtune.reporting.combined import cells_plot, clusters
-from hushtune.reporting.plots import counts_plot, pairs_plot, parallel_plot, shares_plot
+from hushtune.reporting.plots import counts_plot, loudness_plot, pairs_plot, parallel_plot, shares_plot
 from hushtune.result import Result
 from hushtune.simulation import figure_rows
-from hushtune.statement import NOT_COVERED
+from hushtune.statement import not_covered
 from hushtune.verification import Check
 
 HETEROGENEOUS = 1.1  # gamma_p above which FLoRA's surfaces begin to lose (Tables 4 and 11)
@@ -36,7 +37,7 @@ def page(result: Result, checks: Sequence[Check]) -> str:
         _section("budget", "Budget", _budget(result)),
         _section("clients", "Clients", _clients(result)),
         _section("time", "Time", shares_plot(result.seconds)),
-        _section("not-covered", "What is not covered", _list(NOT_COVERED)),
+        _section("not-covered", "What is not covered", _list(not_covered(result))),
         _section("statement", "The privacy statement", f"<pre>{escape(result.statement)}</pre>"),
         _section("verify", "How to check this", _verify(result, checks)),
     ]
@@ -124,15 +125,27 @@ def _counts(result: Result) -> list[str]:
         return [_note(words), pairs_plot(result), *_heterogeneity(result)]
     if result.method["name"] == Combine.name:
         return _combined(result)
+    shared = _shared(result)
     found = result.per_candidate()
     if found is None:
-        return [_note("Nothing with one entry per candidate was opened.")]
+        return shared or [_note("Nothing with one entry per candidate was opened.")]
     deviation = result.opened[-1].noise_variance ** 0.5
     band = f"The band is twice the noise's standard deviation, {deviation:.3g}, around each opened value. "
     words = (band if deviation else "The values are exact. ") + (
         "Diamonds are the smoothed posterior mean, with its standard deviation. Only opened values are used."
     )
-    return [_note(words), counts_plot(result, *found)]
+    return [*shared, _note(words), counts_plot(result, *found)]
+
+
+def _shared(result: Result) -> list[str]:
+    """How loud the vectors were that agents shared."""
+    plot = loudness_plot(result)
+    if not plot:
+        return []
+    words = "How long the vectors were that agents shared, opening by opening"
+    if result.privacy is not None:
+        words += "; noise alone would be as long as the line says"
+    return [_note(f"{words}."), plot]
 
 
 def _combined(result: Result) -> list[str]:
@@ -184,7 +197,7 @@ def _candidates(result: Result) -> list[str]:
 
 def _disclosures(result: Result) -> str:
     return table(
-        ["who", "what", "shape", "protection", "epsilon"],
+        ["who", "what", "shape", "protection", "epsilon", "times"],
         (
             (
                 d.to,
@@ -192,8 +205,9 @@ def _disclosures(result: Result) -> str:
                 " x ".join(map(str, d.shape)),
                 d.mechanism,
                 "no guarantee" if d.epsilon is None else f"{d.epsilon:.4g}",
+                times,
             )
-            for d in result.disclosures
+            for d, times in Counter(result.disclosures).items()
         ),
     )
 

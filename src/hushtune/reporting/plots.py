@@ -10,6 +10,7 @@ import numpy as np
 
 from hushtune.methods import method_from_json
 from hushtune.methods.decode import smooth
+from hushtune.methods.thompson import AgentVectors
 from hushtune.result import Result
 from hushtune.space import Candidates, Choice, FloatArray, Numeric, Space
 from hushtune.svg import COLOURS, Axis, Box, polyline, text
@@ -30,11 +31,7 @@ def counts_plot(result: Result, name: str, values: Sequence[int]) -> str:
     high = max(1.0, float(max(values)) + 2 * deviation, float((mean + spread).max()))
     up, across = Axis(name, _ticks(low, high)), Axis("", (0.0, float(len(order))))
     box = Box(60, 20, _WIDTH - 80, 260)
-    parts = []
-    for tick in up.ticks:
-        y = box.top + (1 - up.at(tick)) * box.height
-        parts.append(f'<line class="grid" x1="{box.left}" y1="{y:.1f}" x2="{box.left + box.width}" y2="{y:.1f}"/>')
-        parts.append(text(box.left - 6, y + 4, f"{tick:,g}", "end"))
+    parts = _levels(box, up)
     width = box.width / len(order)
     for place, at in enumerate(order):
         x, y = box.place(across, up, (place + 0.5, values[at]))
@@ -55,6 +52,41 @@ def counts_plot(result: Result, name: str, values: Sequence[int]) -> str:
         shown += f" ({len(order)} of {len(values)} shown)"
     parts.append(text(box.left + box.width / 2, box.top + box.height + 24, shown, "middle"))
     return svg_of("plot-counts", 310, parts)
+
+
+def loudness_plot(result: Result) -> str:
+    """The norm of every opened vector of agents' weights, beside that of noise alone; empty if there are none."""
+    opened = [one for one in result.opened if one.query == AgentVectors.name]
+    if not opened:
+        return ""
+    norms = [float(np.linalg.norm(np.asarray(one.blocks["vectors"], dtype=np.float64))) for one in opened]
+    noise = [(one.noise_variance * len(one.blocks["vectors"])) ** 0.5 for one in opened]
+    up, across = Axis("", _ticks(0.0, max(*norms, *noise, 1.0))), Axis("", (0.0, float(len(opened))))
+    box = Box(60, 20, _WIDTH - 80, 120)
+    parts = _levels(box, up)
+    width = box.width / len(opened)
+    for place, (norm, alone) in enumerate(zip(norms, noise, strict=True)):
+        x, y = box.place(across, up, (place + 0.5, norm))
+        tip = f"opening {place + 1}: {norm:.4g}" + (f"; noise alone {alone:.4g}" if alone else "")
+        parts.append(
+            f'<rect class="band" x="{x - width * 0.3:.1f}" y="{y:.1f}" width="{width * 0.6:.1f}" '
+            f'height="{box.top + box.height - y:.1f}"><title>{escape(tip)}</title></rect>'
+        )
+    if any(noise):
+        line = [box.place(across, up, (place + shift, alone)) for place, alone in enumerate(noise) for shift in (0, 1)]
+        parts.append(polyline(line, "posterior"))
+    parts.append(text(box.left + box.width / 2, box.top + box.height + 22, "openings, in order", "middle"))
+    return svg_of("plot-loudness", 170, parts)
+
+
+def _levels(box: Box, up: Axis) -> list[str]:
+    """Lines across a plot, at the ticks of its upright axis."""
+    parts = []
+    for tick in up.ticks:
+        y = box.top + (1 - up.at(tick)) * box.height
+        parts.append(f'<line class="grid" x1="{box.left}" y1="{y:.1f}" x2="{box.left + box.width}" y2="{y:.1f}"/>')
+        parts.append(text(box.left - 6, y + 4, f"{tick:,g}", "end"))
+    return parts
 
 
 def _smoothed(result: Result, values: Sequence[int]) -> tuple[FloatArray, FloatArray]:
