@@ -235,6 +235,10 @@ def test_a_run_agrees_on_a_candidate_and_can_be_verified(tmp_path: Path, seal: A
     assert len(result.opened) == 4
     assert len((tmp_path / "calls-0").read_text().splitlines()) == 6
     check(tmp_path)
+    assert (
+        "the best of 6 trials of its own: {'x'"
+        in (tmp_path / "home" / "clients" / "client-0" / "client.log").read_text()
+    )
     assert "their own trials and the configs that they use or publish" in result.statement
     if privacy is not None:
         assert result.spent.epsilon <= 8.0

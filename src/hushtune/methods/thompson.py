@@ -146,8 +146,11 @@ class AgentVotes(Explorers):
         return int(_BALLOT_NORM / math.sqrt(self.k))
 
     def answer(self, party: Party) -> Any:
-        """By the posterior mean of the agent's own model, at the public candidates."""
-        points, values = self.observed(self.trials(party))
+        """By the posterior mean of the agent's own model, at the public candidates; its own log gets its best trial."""
+        trials = self.trials(party)
+        points, values = self.observed(trials)
+        config, loss = min((trial for trial in trials if np.isfinite(trial[1])), key=lambda trial: trial[1])
+        party.log(f"the best of {len(trials)} trials of its own: {config}, loss {loss:g}")
         fit = own_model(points[None], values[None])
         expected = own_mean(self.candidates.encoded, points[None], values[None], fit)[0]
         ballot = np.zeros(len(self.candidates), dtype=np.int64)
