@@ -260,5 +260,5 @@ def test_a_client_without_data_is_a_failure_that_stays_inside(tmp_path: Path) ->
 
 def test_a_vote_needs_every_candidate_scored(tmp_path: Path) -> None:
     clients = [ht.Client((np.zeros((1, 1)), np.zeros(1)), Bowl()) for _ in range(3)]
-    with pytest.raises(ht.SettingError, match="method 'vote' needs every candidate scored"):
+    with pytest.raises(ht.SettingError, match="method 'vote' does not take Search.adaptive"):
         ht.tune(clients, CANDIDATES, method=ht.Vote(), search=ht.Search.adaptive(5), home=tmp_path, quiet=True)

@@ -113,7 +113,7 @@ def test_only_release_asks_a_query_about_data() -> None:
 
 def test_seeded_randomness_is_made_only_for_simulations() -> None:
     makers = [name for name, path in modules().items() if "SimulatedRandomness(" in path.read_text()]
-    assert sorted(makers) == ["federation.endpoint", "federation.local", "simulation", "tuning"]
+    assert sorted(makers) == ["federation.endpoint", "federation.local", "run", "simulation"]
     for name, path in modules().items():
         if name.startswith(("privacy", "seals", "mhe")):
             assert "default_rng" not in path.read_text()

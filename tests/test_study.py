@@ -103,7 +103,7 @@ def test_own_clients_come_from_a_factory_beside_the_study(tmp_path: Path) -> Non
         ("[privacy]", "[privcy]", "unknown table [privcy]"),
         ("k = 2", "k = 0", "[method] `k >= 1` must hold for an integer, but got k=0"),
         ("k = 2", "k = 13", "[method] `1 <= k <= candidates` must hold, but got k=13, candidates=12"),
-        ("k = 2", "kk = 2", "[method] 'vote' got an unknown key"),
+        ("k = 2", "kk = 2", "[method] 'vote' got the unknown keys ['kk']"),
         (
             'name = "vote"',
             'name = "poll"',
@@ -131,7 +131,7 @@ def test_own_clients_come_from_a_factory_beside_the_study(tmp_path: Path) -> Non
             "keys are ['kind', 'send', 'alpha', 'model', 'losses',",
         ),
         ('name = "vote"\nk = 2', 'name = "surface"\nkind = "sgm"', "[method] surface 'sgm' needs every client's pairs"),
-        ("[privacy]", "[search]\ntrials = 3\n[privacy]", "[method] method 'vote' needs every candidate scored"),
+        ("[privacy]", "[search]\ntrials = 3\n[privacy]", "[method] method 'vote' does not take Search.adaptive()"),
         ("[privacy]", "[search]\ntrials = 0\n[privacy]", "[search] `1 <= trials"),
         ('split = "iid"', "test = 2", "[data] `0 <= test < 1`"),
         ("[candidates]\ngrid = { C = 2 }", "", "[method] candidates must be a finite public list"),

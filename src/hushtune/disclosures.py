@@ -54,7 +54,8 @@ def of_sum(
         kind = "Gaussian noise of the curator's," if noise.at == "curator" else "Skellam noise"
         mechanism = f"sum with {kind} of standard deviation {opened.noise_variance**0.5:.4g}"
         cost = epsilon_of((query.bound.event(noise, privacy.change),), privacy.delta)
-    readers = "server and every reader of the result"
+    told = getattr(query, "broadcast", False)  # whether the next request tells all clients what was opened
+    readers = "server, all clients and every reader of the result" if told else "server and every reader of the result"
     return [*found, Disclosure(readers, f"summed {query.meaning}", (length,), mechanism, cost)]
 
 

@@ -28,7 +28,7 @@ from hushtune.privacy.request import Request, parts_of
 from hushtune.privacy.skellam import IntArray
 from hushtune.progress import Progress
 from hushtune.query import Query, in_blocks
-from hushtune.randomness import Randomness
+from hushtune.randomness import SimulatedRandomness, SystemRandomness
 from hushtune.result import LedgerNote, Opened, Result
 from hushtune.roster import Id
 from hushtune.runfolder import Kept, RunFolder
@@ -90,7 +90,7 @@ class Run:
         voters: int,
         ledger: Ledger | None,
         progress: Progress,
-        randomness: Randomness,
+        seed: int | None,
     ) -> None:
         self.id = folder.run
         self.candidates = candidates
@@ -110,7 +110,7 @@ class Run:
         self._ledger = ledger
         self._folder = folder
         self._progress = progress
-        self._randomness = randomness  # a curator's; where parties add the noise, the server draws nothing
+        self._seed = seed  # of a marked simulation
         self._scored: tuple[Search, Domain] | None = None
         self.seconds_scoring = 0.0
         self.rule = rule_of(ledger, privacy)
@@ -221,7 +221,8 @@ class Run:
         bits = sum_bits(len(roster), self._voters, query.bound, self.share_variance)
         total, dropped, late = self._session.sum(message, query.bound.length, bits, self._exchange, last, self._reserve)
         answered = self._enough(dropped)
-        total = total + self.noise.curated(len(total), self._randomness)
+        drawn = SystemRandomness() if self._seed is None else SimulatedRandomness(self._seed, f"curator {step}")
+        total = total + self.noise.curated(len(total), drawn)
         variance = self.noise.opened_variance(self.honest, answered)
         return Opened(query.name, _plain(query, total), variance, answered), dropped, late
 

@@ -65,8 +65,9 @@ def _heading(result: Result) -> list[str]:
         f"Method {result.method['name']} chose {chosen}; {result.asked} clients were asked, "
         f"{result.answered} answered{each}."
     )
+    missing = "not counted" if len(result.opened) == 1 else "not counted in all sums"
     for client, reason in (result.dropped | result.left_out).items():
-        lines.append(f"  not counted: {client} ({reason})")
+        lines.append(f"  {missing}: {client} ({reason})")
     for client, reason in result.late.items():
         lines.append(f"  counted, but out of reach before the sum was opened: {client} ({reason})")
     return lines
@@ -104,12 +105,13 @@ def _noise(result: Result) -> str:
 def _sampling(result: Result) -> list[str]:
     """What the guarantee counts on besides noise, and what it would be by the other way to account for it."""
     assert result.privacy is not None
-    rates = sorted({rate for event in result.plan if (rate := getattr(event, "rate", 1.0)) < 1})
+    rates = Counter(rate for event in result.plan if (rate := getattr(event, "rate", 1.0)) < 1)
     if not rates:
         return []
+    often = ", ".join(f"{rate:g} in {times} of {len(result.plan)} sums" for rate, times in sorted(rates.items()))
     known = "the server and the client itself" if result.seal["name"] in ("clear", "curator") else "the client itself"
     lines = [
-        f"  Sampling: a client's vector is in a sum with chance {', '.join(f'{rate:g}' for rate in rates)}, by a coin "
+        f"  Sampling: a client's vector is in a sum with chance {often}, by a coin "
         f"that nobody but {known} can see: who is not in it sends zeros. The guarantee counts on that."
     ]
     if all(event.tight for event in result.plan):

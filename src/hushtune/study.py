@@ -163,8 +163,10 @@ def _method(raw: dict[str, Any]) -> Method:
     try:
         method: Method = METHODS[name](**fields)
     except TypeError:
-        known = [name for name in vars(METHODS[name])["__dataclass_fields__"] if name not in _NOT_IN_STUDIES]
-        raise SettingError(f"'{name}' got an unknown key; keys are {known}") from None
+        known = [field for field in vars(METHODS[name])["__dataclass_fields__"] if field not in _NOT_IN_STUDIES]
+        raise SettingError(
+            f"'{name}' got the unknown keys {sorted(set(fields) - set(known))}; keys are {known}"
+        ) from None
     return method
 
 

@@ -27,7 +27,6 @@ from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.request import parts_of
 from hushtune.progress import Progress
-from hushtune.randomness import SimulatedRandomness, SystemRandomness
 from hushtune.result import Result
 from hushtune.roster import Roster
 from hushtune.rows import Parts
@@ -123,7 +122,6 @@ def conduct(
     method, facts, bounds = settled(candidates, method, len(federation.roster), privacy, seal, search)
     candidates, seal, search, progress = facts.candidates, facts.seal, facts.search, Progress(quiet)
     place = Path(folder) if folder is not None else None
-    randomness = SystemRandomness() if seed is None else SimulatedRandomness(seed, "curator")
     seal.check(len(federation.roster))
     parts = parts_of(method.voters, privacy)
     federation.check(candidates.space, parts)
@@ -133,9 +131,7 @@ def conduct(
         ledger = federation.coordinator_ledger()
     state = RunFolder(place, _settings(candidates, method, privacy, seal, search, seed, federation))
     with _clock("calibrate") as calibrating:
-        run = Run(
-            state, candidates, search, federation, seal, privacy, bounds, method.voters, ledger, progress, randomness
-        )
+        run = Run(state, candidates, search, federation, seal, privacy, bounds, method.voters, ledger, progress, seed)
         run.check_budget()
         federation.check_ledgers(run.charge(), seal.needed(len(federation.roster)))
     state.begin()
@@ -172,7 +168,9 @@ def settled(
         raise SettingError(f"method must be a method such as Vote(), but got {method!r}")
     seal, search = seal or Masked(), search or method.searched(domain)
     if isinstance(search, Adaptive) and not method.adaptive:
-        raise SettingError(f"method '{method.name}' needs every candidate scored: use Search(), not Search.adaptive()")
+        raise SettingError(
+            f"method '{method.name}' does not take Search.adaptive(): leave `search` out, or use Search()"
+        )
     if method.voters > 1 and privacy is not None and privacy.unit == "client":
         raise SettingError(
             f"voters={method.voters} needs privacy with unit='record': for unit='client' each client has one voter"

@@ -40,7 +40,7 @@ def verify(folder: str | os.PathLike[str]) -> list[Check]:
 
     This shows that a result is consistent with itself: epsilon, noise, choice, disclosures and statement follow from
     its events and openings. Whether those are what happened, no file can show; nor, for sums of bounded norm, into how
-    many voters clients split their rows.
+    many voters clients split their rows; nor settings that say only what clients compute, such as a lengthscale.
     """
     result = Result.load(folder)
     checks: list[Check] = []

@@ -224,8 +224,8 @@ def test_answering_makes_up_for_missing_trials(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"shared": (1.0, 2.0)}, "shared must be 20 numbers, but got 2"),
-        ({"shared": (float("nan"),) * 20}, "shared must be 20 numbers"),
+        ({"shared": (1.0, 2.0)}, "shared must be 20 finite numbers"),
+        ({"shared": (float("nan"),) * 20}, "shared must be 20 finite numbers"),
         ({"number": 1_001}, "number"),
         ({"number": -1}, "number"),
         ({"initial": 0}, "initial"),

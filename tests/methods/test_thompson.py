@@ -16,6 +16,7 @@ from tests.methods.test_exploration import CANDIDATES, RUN, SPACE, Bowl, parties
 
 import hushtune as ht
 from hushtune.client import Party
+from hushtune.federation.local import LocalFederation
 from hushtune.method import Facts
 from hushtune.methods import method_from_json
 from hushtune.methods.agents import shortened, weights
@@ -23,11 +24,14 @@ from hushtune.methods.regions import Weights, attention
 from hushtune.methods.thompson import AgentVectors, Thompson
 from hushtune.privacy.accounting import epsilon_of
 from hushtune.privacy.events import GaussianVector, SkellamVector
-from hushtune.privacy.release import contribution
+from hushtune.privacy.release import contribution, respond
+from hushtune.privacy.request import Request
 from hushtune.query import query_from_json, query_to_json
+from hushtune.roster import Roster
 from hushtune.rows import WHOLE
 from hushtune.run import plan_of
 from hushtune.tuning import method_to_json
+from hushtune.wire import pack, unpack
 
 ZERO_OUT = ht.Privacy(8.0, 1e-3, neighbours="zero-out")
 SHORT = Thompson(iterations=3, initial=3, features=12, regions=2)
@@ -130,11 +134,12 @@ def test_with_a_noise_multiplier_rounds_end_where_epsilon_does() -> None:
     privacy = ht.Privacy(7.0537, 200**-1.1, neighbours="zero-out")
     assert published.settled(facts(200, replace(privacy, epsilon=7.054))).rounds == 40
     assert published.settled(facts(200, replace(privacy, epsilon=7.0))).rounds == 39
-    half = published.settled(facts(200, replace(privacy, epsilon=4.0))).rounds
+    settled = published.settled(facts(200, replace(privacy, epsilon=4.0)))
+    half = settled.rounds
     assert half is not None
     cost = [
         epsilon_of(
-            plan_of(replace(published, rounds=n).bounds(CANDIDATES), privacy, ht.Curator().noise(1024.0)), 200**-1.1
+            plan_of(replace(settled, rounds=n).bounds(CANDIDATES), privacy, ht.Curator().noise(1024.0)), 200**-1.1
         )
         for n in (half, half + 1)
     ]
@@ -169,6 +174,7 @@ def test_bounds_are_one_per_round_and_the_vote() -> None:
         ),
         ({}, 9, ht.Privacy(1.0, unit="record"), "unit='client'"),
         ({"rounds": 0, "final": "surface"}, 9, None, "needs at least one round"),
+        ({"multiplier": 2.0}, 9, None, "multiplier=2 needs privacy"),
     ],
 )
 def test_what_cannot_be_is_refused(changes: Any, clients: int, privacy: Any, message: str) -> None:
@@ -243,7 +249,8 @@ def test_a_run_agrees_on_a_candidate_and_can_be_verified(tmp_path: Path, seal: A
     if privacy is not None:
         assert result.spent.epsilon <= 8.0
         assert "3 times, that each" in result.statement
-    assert ("Sampling: a client's vector is in a sum with chance 0.5" in result.statement) == (rate < 1)
+    assert ("is in a sum with chance 0.5 in 3 of 4 sums" in result.statement) == (rate < 1)
+    assert "server, all clients and every reader of the result: summed weights" in result.statement
 
 
 def test_the_two_trust_models_are_told_apart(tmp_path: Path) -> None:
@@ -251,7 +258,7 @@ def test_the_two_trust_models_are_told_apart(tmp_path: Path) -> None:
     trusted = run(tmp_path / "a", seal=ht.Curator(), privacy=ZERO_OUT, method=method).statement
     assert "TRUSTED: the server" in trusted
     assert "by Rényi divergences it would be" in trusted
-    assert "each client's own clipped weights" in trusted
+    assert "each client's own weights" in trusted
     hidden = run(tmp_path / "b", seal=ht.Masked(), privacy=ZERO_OUT, method=method).statement
     assert "nobody but the client itself can see" in hidden
     assert "each client's own" not in hidden
@@ -348,3 +355,57 @@ def test_a_ledger_refuses_a_run_beyond_its_limit_before_anybody_explores(tmp_pat
     with pytest.raises(ht.BudgetError):
         run(tmp_path, seal=ht.Curator(), privacy=ZERO_OUT, folder=tmp_path / "second")
     assert len((tmp_path / "calls-0").read_text().splitlines()) == 6
+
+
+# ---- a server that lies ------------------------------------------------------------------------------
+
+
+def request_of(asked: Any, step: int, plan: Any, run: str = RUN) -> bytes:
+    noise = ht.Curator().noise(5_000.0)
+    return Request(run, step, ROSTER.digest(), asked, None, ht.Curator(), noise, LOOSE, 1, plan).to_bytes()
+
+
+ROSTER = Roster(("client-0", "client-1"))
+LOOSE = ht.Privacy(20.0, 1e-3, neighbours="zero-out")
+MIXED = ht.Space(gamma=ht.Choice(["scale", 0.1, 0.5])).grid()
+
+
+class Picky(Bowl):
+    """Fails, or has tried other things, depending on the data."""
+
+    def losses(self, configs: Any, data: Any, seed: int) -> Any:
+        return np.array([0.1 if config.get("gamma") == "scale" else 0.5 for config in configs])
+
+
+def test_another_space_in_a_later_step_finds_nothing_out_about_earlier_trials(tmp_path: Path) -> None:
+    """Each client's earlier trials do not fit the new space, or there are none: all answer alike."""
+    method = replace(SHORT, regions=1, rounds=2).settled(facts(2))
+    plan = plan_of(method.bounds(MIXED), LOOSE, ht.Curator().noise(5_000.0))
+    clients = [ht.Client(["x"], Picky()), ht.Client(["y"], Bowl(error=RuntimeError("no")))]
+    inside = LocalFederation(clients, tmp_path / "home", jobs=1).parties
+    other = ht.Space(gamma=ht.Float(0.0, 1.0)).grid(gamma=3)
+    for party in inside.values():
+        first = respond(request_of(method.query(RUN, MIXED, 0, 0, ()), 0, plan), party, ROSTER)
+        probe = respond(request_of(method.query(RUN, other, 0, 1, ()), 1, plan), party, ROSTER)
+        assert unpack(first)[0]["kind"] == unpack(probe)[0]["kind"] == "vector"
+
+
+def test_one_step_has_one_request_and_a_query_is_of_its_run(tmp_path: Path) -> None:
+    method = replace(SHORT, regions=1, rounds=2).settled(facts(2))
+    plan = plan_of(method.bounds(CANDIDATES), LOOSE, ht.Masked().noise(5_000.0))
+    clients = [ht.Client([str(tmp_path / f"calls-{at}")], Bowl()) for at in range(2)]
+    party = LocalFederation(clients, tmp_path / "home", jobs=1).parties["client-0"]
+
+    def keys(asked: Any, number: int = 0) -> dict[str, Any]:
+        seal = ht.Masked()
+        content = Request(RUN, 0, ROSTER.digest(), asked, None, seal, seal.noise(5_000.0), LOOSE, 1, plan).to_bytes()
+        message = pack({"kind": "masked", "run": RUN, "trip": "keys", "round": number}, content)
+        return unpack(respond(message, party, ROSTER, lambda request: request.query.trials(party)))[0]  # type: ignore[attr-defined]
+
+    assert "is of another run" in keys(method.query("b" * 32, CANDIDATES, 0, 0, ()))["reason"]
+    assert not (tmp_path / "calls-0").exists()
+    assert keys(method.query(RUN, CANDIDATES, 0, 0, ()))["kind"] == "keys"
+    before = (tmp_path / "calls-0").read_text()
+    for number, shared in ((1, ()), (0, (0.5,) * 12)):
+        assert "another request" in keys(method.query(RUN, CANDIDATES, 0, number, shared), 7)["reason"]
+    assert (tmp_path / "calls-0").read_text() == before

@@ -124,6 +124,8 @@ def plan(
     if method not in ("vote", "thompson"):
         raise SettingError(f"method must be vote or thompson, but got '{method}'")
     if method == "thompson":
+        if k is not None or voters != 1:
+            raise SettingError("--k and --voters are for method vote")
         agents = Thompson(iterations, rounds, regions, features=features, rate=rate)
         heard = expect(
             clients, candidates, privacy=privacy, method=agents, seal=sealed, ledger=books, agreement=agreement

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -104,7 +105,7 @@ def sharing(found: SharingPlan, as_json: bool) -> None:
     print(found.verdict)
     print(
         f"\nSetting: {found.clients} clients, {method['rounds']} openings in {method['iterations']} iterations, "
-        f"{method['regions']} sub-regions, {method['features']} features, rate {method['rate']:g}; epsilon "
+        f"P = {method['regions']}, {method['features']} features, rate {method['rate']:g}; epsilon "
         f"{privacy.epsilon:g}, delta {privacy.delta:g} per {privacy.unit}, {privacy.neighbours}; "
         f"seal '{found.seal['name']}'"
     )
@@ -119,7 +120,8 @@ def sharing(found: SharingPlan, as_json: bool) -> None:
     for other in found.instead:
         print(f"  {other.what:38} noise {other.multiplier:8.2f}   signal left {other.cosine:.3f}")
     cost, rule = found.charge, found.charge["rule"]["name"]
-    print(f"The run alone costs {_text(cost)} (rule '{rule}'); by Rényi divergences epsilon {cost['renyi']:.4g}")
+    beside = f"; by Rényi divergences epsilon {cost['renyi']:.4g}" if math.isfinite(cost["renyi"]) else ""
+    print(f"The run alone costs {_text(cost)} (rule '{rule}'){beside}")
     if found.ledger is not None:
         print(_books(found.ledger))
 

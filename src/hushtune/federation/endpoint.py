@@ -117,7 +117,14 @@ class Endpoint:
         if not private and party.loaded():
             check_data(objective, party.data)  # with an epsilon, data of the wrong kind is a failure that nobody sees
         units = party.parts(request.parts)
-        search.fill(units, domain, self._jobs, unseen, private, apart=True)
+        try:
+            search.fill(units, domain, self._jobs, unseen, private, apart=True)
+        except Exception as error:
+            if not private:
+                raise
+            party.log(f"cannot search: {described(error)}")
+            for unit in units:
+                unit.failure = described(error)
 
 
 def _named(nodes: Any) -> Roster:

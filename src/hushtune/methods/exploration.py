@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
 
@@ -65,6 +65,8 @@ class Explorers:
 
     def __post_init__(self) -> None:
         integer("seed", self.seed, 0, LARGEST_SEED)
+        if not isinstance(self.run, str) or not isinstance(self.refine, bool):
+            raise SettingError(f"run must be a text and refine a bool, but got {self.run!r}, {self.refine!r}")
         integer("number", self.number, 0, MOST_ITERATIONS)
         integer("initial", self.initial, 1, MOST_ITERATIONS)
         integer("regions", self.regions, 1, MOST_REGIONS)
@@ -74,7 +76,7 @@ class Explorers:
         object.__setattr__(self, "losses", loss_range(self.losses))
         object.__setattr__(self, "shared", tuple(float(value) for value in self.shared))
         if len(self.shared) not in (0, self.regions * self.features) or not np.isfinite(self.shared).all():
-            raise SettingError(f"shared must be {self.regions * self.features} numbers, but got {len(self.shared)}")
+            raise SettingError(f"shared must be {self.regions * self.features} finite numbers, or none")
 
     @property
     def scored(self) -> tuple[Exploration, Candidates]:
@@ -83,8 +85,9 @@ class Explorers:
 
     @property
     def key(self) -> str:
-        """What an agent's trials of the run go by."""
-        return fingerprint(["thompson", self.run])
+        """What an agent's trials go by: the run, and all that must be the same in its iterations."""
+        same = [getattr(self, field.name) for field in fields(Explorers) if field.name not in ("number", "shared")]
+        return fingerprint(["thompson", self.candidates.to_json(), *same[1:]])
 
     def phi(self, points: FloatArray) -> FloatArray:
         """The shared features at points of the unit cube."""
@@ -175,11 +178,16 @@ class Exploration(Search):
         """Has every agent try what is missing; the rules about failures are those of `Search.fill`."""
         total = self.work(1, domain)
         able = [party for party in parties if self._able(party, private)]
-        done = min((total - self.missing(party) for party in able), default=total)
-        advance(done * len(parties))
+        left = total * len(parties)
+        if self._asked.number:  # all but one were done before, in the usual case; what is so would tell who failed
+            advance(left - len(parties))
+            left = len(parties)
         while waiting := [party for party in able if party.failure is None and self.missing(party)]:
             tasks = [(party, configs) for party, configs in self._next(waiting)]
             for party, configs, outcome in self._score(tasks, jobs, apart):
+                counted = min(left, len(configs))
+                left -= counted
+                advance(counted)
                 if isinstance(outcome, str):
                     party.fail(self.seed, outcome)
                     continue
@@ -189,10 +197,7 @@ class Exploration(Search):
                 losses = np.where(np.isfinite(outcome), outcome, np.nan).tolist()
                 key = self._asked.key
                 party.keep_search(key, len(party.searched(key)), list(zip(configs, losses, strict=True)))
-            now = min((total - self.missing(p) for p in waiting if p.failure is None), default=done)
-            advance((now - done) * len(parties))
-            done = now
-        advance((total - done) * len(parties))
+        advance(left)
 
     def _able(self, party: Party, private: bool) -> bool:
         """Whether an agent can try anything."""

@@ -33,6 +33,7 @@ from hushtune.run import plan_of
 from hushtune.seals.base import Seal
 from hushtune.space import Candidates, Config, FloatArray, Space
 
+SHORTEST = 1e-9  # norm
 STEPS = 1_024  # of the integer grid: the norm of an agent's vector
 _REGIONS = 4
 _POINTS = 1_000  # of a space, if no candidates are given
@@ -45,7 +46,7 @@ _CENTRES = ("own", "none")
 
 
 def _among(name: str, value: Any, known: tuple[str, ...]) -> None:
-    if value not in known:
+    if not isinstance(value, str) or value not in known:
         raise SettingError(f"{name} must be one of {list(known)}, but got {value!r}")
 
 
@@ -69,13 +70,15 @@ class AgentVectors(Explorers):
     centre: Literal["own", "none"]
     name: ClassVar[str] = "agent-vectors"
     version: ClassVar[int] = 1
-    meaning: ClassVar[str] = "clipped weights of the agents' models, one vector per sub-region"
+    meaning: ClassVar[str] = "weights of the agents' models, one vector per sub-region"
+    broadcast: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         number("variance", self.variance, 1e-9, 1e9)
         if self.norm is not None:
-            number("norm", self.norm, 0, 1e9, "(]")
+            number("norm", self.norm, SHORTEST, 1e9)
+        number("rate", self.rate, 0, 1, "(]")
         _among("sends", self.sends, _SENDS)
         _among("centre", self.centre, _CENTRES)
 
@@ -160,7 +163,7 @@ class AgentVotes(Explorers):
 
 @dataclass(frozen=True)
 class Thompson(Method):
-    """DP-FTS-DE (Dai, Low, Jaillet 2021), Algorithms 1 and 2; by default with averaged posterior means, see below.
+    """DP-FTS-DE (Dai, Low, Jaillet 2021), Algorithms 1 and 2; by default with posterior means, see below.
 
     Every agent tunes for itself. In iteration t it follows with chance t^-decay what all agents' models say together,
     and otherwise a sample of its own model. Its trials stay with it; a final vote over the public candidates agrees on
@@ -171,7 +174,7 @@ class Thompson(Method):
     FTS and FTS-DE; with `rounds=0` agents share nothing, which is standard Thompson sampling.
 
     Args:
-        iterations: T, trials of each agent after its initial ones.
+        iterations: T, trials of each agent after its initial ones; with final="surface" those up to the last opening.
         rounds: iterations in which a sum is opened. Default: until t^-decay falls below `negligible`; with
             `multiplier`, also no more than epsilon allows. Afterwards agents go on alone, at no cost.
         regions: P, sub-regions that agents begin in. Default: 1 with epsilon, because every one has noise of its own;
@@ -183,8 +186,8 @@ class Thompson(Method):
         norm: S; an agent's weights are clipped to S / sqrt(P). Default: they are scaled to one length, the same for
             all, so that there is no S to choose.
         rate: q, the chance that an agent's vector is in a sum. At equal epsilon 1 has the least noise.
-        multiplier: z, the noise's standard deviation in units of one agent's largest contribution. Default: what
-            epsilon takes for all rounds.
+        multiplier: limits the rounds to what epsilon allows if the noise's standard deviation is so many times an
+            agent's largest contribution (z in the paper). The noise is then what epsilon takes for so many.
         decay: 1 - p_t = t^-decay.
         negligible: the chance from which on following the others is not worth an opening.
         sends: the "mean" of an agent's posterior over weights, or a "sample" of it, as published.
@@ -228,7 +231,7 @@ class Thompson(Method):
         number("lengthscale", self.lengthscale, 1e-3, 1e3)
         number("variance", self.variance, 1e-9, 1e9)
         if self.norm is not None:
-            number("norm", self.norm, 0, 1e9, "(]")
+            number("norm", self.norm, SHORTEST, 1e9)
         number("rate", self.rate, 0, 1, "(]")
         if self.multiplier is not None:
             number("multiplier", self.multiplier, 0, 1e6, "(]")
@@ -250,7 +253,7 @@ class Thompson(Method):
         if len(facts.candidates) < 2:
             raise SettingError("Thompson sampling needs a domain of at least 2 points, but got 1")
         if facts.privacy is not None and facts.privacy.unit == "record":
-            raise SettingError("an agent shares what its whole data taught it: give privacy with unit='client'")
+            raise SettingError("an agent shares what all its data taught it: use unit='client', but got unit='record'")
         if facts.privacy is not None and self.rate < 1 and facts.privacy.neighbours != "zero-out":
             raise SettingError(
                 f"sampling agents (rate={self.rate:g}) needs privacy with neighbours='zero-out', but got "
@@ -259,13 +262,18 @@ class Thompson(Method):
         regions = self.regions or (1 if facts.privacy is not None or facts.clients < _REGIONS else _REGIONS)
         if facts.clients < regions:
             raise SettingError(f"every sub-region needs an agent, but got {facts.clients} clients, regions={regions}")
+        if self.multiplier is not None and facts.privacy is None:
+            raise SettingError(f"multiplier={self.multiplier:g} needs privacy: without, there is no noise")
         refine = self.refine if self.refine is not None else facts.whole
         centre = self.centre or ("own" if regions == 1 else "none")
         final = replace(self, regions=regions, refine=refine, centre=centre, rounds=self.rounds or 0)
         if self.rounds is None:
             final = replace(final, rounds=_affordable(final, facts, self.worthwhile()))
         if final.rounds == 0 and self.final == "surface":
-            raise SettingError("final='surface' needs at least one round, but got none: choose final='vote'")
+            raise SettingError(
+                f"final='surface' needs at least one round, but got rounds={final.rounds}: choose final='vote', or a "
+                "larger epsilon or multiplier"
+            )
         return final
 
     def worthwhile(self) -> int:

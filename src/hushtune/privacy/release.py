@@ -45,6 +45,7 @@ from hushtune.wire import pack, unpack
 
 _MOST_RUNS = 16  # that a client has keys for at one time
 _TERMS = "terms"  # the name under which a ledger keeps what a run's requests have in common
+_ASKED = "asked"  # and, with a step, the one request that a client prepares for and answers in that step
 _OTHER_TERMS = "the request's seal, privacy, noise or plan is not what the run began with"
 
 
@@ -120,7 +121,9 @@ def _masked(
     if session.setting.terms != request.terms():
         raise RefusedError(_OTHER_TERMS)
     if trip == "keys":
-        return _keep(party, None, run, step, digest, lambda: session.step(message, _no_input))
+        return _keep(
+            party, None, run, step, digest, lambda: session.step(message, _no_input), lambda _: [_pin(request)]
+        )
     bits = sum_bits(len(roster), request.voters, request.query.bound, _share_variance(request, roster))
     return _once(
         request,
@@ -148,15 +151,15 @@ def _threshold(
         made.append(reply)
         return hashlib.sha256(reply).digest()
 
-    def recorded(step: Callable[[], bytes]) -> bytes:
-        return _keep(party, None, run, place, digest, lambda: sent(step()))
+    def recorded(step: Callable[[], bytes], pins: list[tuple[str, bytes, bytes]]) -> bytes:
+        return _keep(party, None, run, place, digest, lambda: sent(step()), lambda _: pins)
 
     _earlier(party, run, place, digest)  # another message for the same place is refused
     if trip == END:
         return _session(party, run, ThresholdClient).step(message, None)
     if trip not in (*BEGINS, "input"):
         session = _session(party, run, ThresholdClient)
-        on_record = recorded(lambda: session.step(message, None))
+        on_record = recorded(lambda: session.step(message, None), [])
     else:
         request = _request_of(parts, trip, run, Threshold)
         if trip in BEGINS:
@@ -172,7 +175,7 @@ def _threshold(
             raise RefusedError(_OTHER_TERMS)
         asked = _asked(request, party, roster)
         if trip in BEGINS or _earlier(party, run, _step(request), digest) is not None:
-            on_record = recorded(lambda: session.step(message, asked))
+            on_record = recorded(lambda: session.step(message, asked), [_pin(request)])
         else:
 
             def seal(vector: Callable[[], IntArray]) -> bytes:
@@ -264,6 +267,11 @@ def _step(request: Request) -> str:
     return f"step {request.step}"
 
 
+def _pin(request: Request) -> tuple[str, bytes, bytes]:
+    """What a ledger keeps so that no other request is prepared for in the same step: preparing takes data and time."""
+    return f"{_ASKED} {_step(request)}", request.digest, b""
+
+
 def _share_variance(request: Request, roster: Roster) -> Fraction:
     return request.noise.share_variance(request.seal.honest(len(roster)))
 
@@ -294,8 +302,8 @@ def _once(
         return vector + request.noise.share(honest, len(vector), party.randomness)
 
     def also(reply: bytes) -> list[tuple[str, bytes, bytes]]:
-        terms = (_TERMS, bytes.fromhex(request.terms()), b"")
-        return [terms, (place, digest, reply)] if place else [terms]
+        pins = [(_TERMS, bytes.fromhex(request.terms()), b""), _pin(request)]
+        return [*pins, (place, digest, reply)] if place else pins
 
     return _keep(party, charge, request.run, step, digest, lambda: seal(noisy), also)
 
@@ -357,6 +365,7 @@ def _accept(request: Request, party: Party, roster: Roster) -> Charge:
             party.ledger.answered(request.run, _TERMS, bytes.fromhex(request.terms()))
         except RefusedError:
             raise RefusedError(_OTHER_TERMS) from None
+        party.ledger.answered(request.run, *_pin(request)[:2])
         if party.ledger.limit() is not None:
             party.ledger.check(charge)
     return charge
@@ -366,6 +375,8 @@ def _check(request: Request, party: Party, roster: Roster) -> None:
     """Whether the client takes part at all. Looks at the request and at public facts, never at data."""
     if request.roster != roster.digest() or party.id not in roster.ids:
         raise RefusedError("the request's roster is not the one this client was given")
+    if getattr(request.query, "run", request.run) != request.run:
+        raise RefusedError("the query is of another run")
     if request.voters > 1 and party.client.trials is not None:
         raise RefusedError("a client that brings trials of all its rows does not split them")
     if request.privacy is None and request.voters > 1 and party.loaded():

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from hushtune.errors import WireError
@@ -69,6 +69,11 @@ class Request:
                 "plan": [event_to_json(event) for event in self.plan],
             }
         )
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Stands for all of it."""
+        return hashlib.sha256(self.to_bytes()).digest()
 
     def terms(self) -> str:
         """One text for what stays the same in all requests of a run: seal, privacy, voters, noise and plan."""
