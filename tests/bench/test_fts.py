@@ -130,6 +130,18 @@ def test_subjects_of_a_file_become_agents(tmp_path: Path, monkeypatch: pytest.Mo
     assert task.values.shape == (3, 4)
 
 
+def test_one_thing_is_changed_at_a_time_at_the_same_epsilon(tmp_path: Path) -> None:
+    arms = fts._arms(experiment(tmp_path, ablate=True), "synthetic", 50)
+    default = next(arm for arm in arms if arm.name == "ours epsilon=7")
+    delta = 50**-1.1
+    for arm in arms:
+        if arm.name.startswith("ours epsilon=7:"):
+            rounds = arm.rounds or 40
+            assert fts.pld_epsilon(arm.multiplier, arm.rate, rounds, delta) == pytest.approx(7.0, abs=0.01)
+            same = {name for name in Arm.__dataclass_fields__ if getattr(arm, name) == getattr(default, name)}
+            assert len(set(Arm.__dataclass_fields__) - same) <= 4
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [({"task": "chess"}, "task must be one of"), ({"seeds": 1}, "seeds"), ({"agents": [3]}, "agents")],

@@ -54,6 +54,7 @@ class Experiment:
         jobs: processes.
         epsilons: for the default form.
         quick: a few arms only.
+        ablate: the default form only, and what becomes of it when one thing is changed.
     """
 
     task: str
@@ -63,6 +64,7 @@ class Experiment:
     jobs: int | None
     epsilons: Sequence[float] = (7.0, 3.0)
     quick: bool = False
+    ablate: bool = False
 
     def __post_init__(self) -> None:
         if self.task not in TASKS:
@@ -88,12 +90,12 @@ def pld_epsilon(multiplier: float, rate: float, times: int, delta: float) -> flo
     return epsilon_of((GaussianVector(multiplier, 1.0, rate),) * times, delta)
 
 
-def multiplier_of(epsilon: float, times: int, delta: float) -> float:
-    """The noise multiplier with which so many openings, without sampling, cost epsilon."""
+def multiplier_of(epsilon: float, times: int, delta: float, rate: float = 1.0) -> float:
+    """The noise multiplier with which so many openings cost epsilon."""
     low, high = _LEAST, _MOST
-    for _ in range(40):
+    while high > low * 1.0001:
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if pld_epsilon(middle, 1.0, times, delta) > epsilon else (low, middle)
+        low, high = (middle, high) if pld_epsilon(middle, rate, times, delta) > epsilon else (low, middle)
     return high
 
 
@@ -222,6 +224,11 @@ def _tasks(name: str, fixed: Task | None, agents: int) -> dict[str, Task | Calla
 def _arms(experiment: Experiment, name: str, agents: int) -> list[Arm]:
     """All arms of an experiment, every private one followed by its noise-only one."""
     base = published(experiment.task)
+    if experiment.ablate:
+        return [
+            base[0],
+            *(changed for arm in ours(agents, experiment, False)[1:] for changed in _changed(arm, agents, experiment)),
+        ]
     if name == "different":
         base = [arm for arm in base if not arm.multiplier]
         base += [
@@ -258,6 +265,32 @@ def ours(agents: int, experiment: Experiment, plain: bool) -> list[Arm]:
     return [clean, *(() if plain else noisy)]
 
 
+def _changed(arm: Arm, agents: int, experiment: Experiment) -> list[Arm]:
+    """A private arm, its noise alone, and the arm with one thing changed, at the same epsilon."""
+    delta, every = agents**-1.1, experiment.iterations
+    assert arm.rounds is not None
+    epsilon = pld_epsilon(arm.multiplier, 1.0, arm.rounds, delta)
+    changes: dict[str, dict[str, Any]] = {
+        "samples, clipped to 7": {"sends": "sample", "norm": 7.0},
+        "clipped to .8": {"norm": 0.8},
+        "values as they are": {"centre": False},
+        "mean of all openings": {"uses": "mean"},
+        "decay .5": {"decay": 0.5},
+        "rate .25": {"rate": 0.25, "multiplier": multiplier_of(epsilon, arm.rounds, delta, 0.25)},
+        "P = 4": {"regions": 4, "centre": False},
+        "P = 4, the paper's bound": {"regions": 4, "centre": False, "tight": False},
+        "every iteration opened": {"rounds": every, "multiplier": multiplier_of(epsilon, every, delta)},
+        "3 openings": {"rounds": 3, "multiplier": multiplier_of(epsilon, 3, delta)},
+        "20 features": {"features": 20},
+        "100 features": {"features": 100},
+        "half the lengthscale": {"lengthscale": arm.lengthscale / 2},
+        "twice the lengthscale": {"lengthscale": arm.lengthscale * 2},
+        "four times the lengthscale": {"lengthscale": arm.lengthscale * 4},
+    }
+    others = [replace(arm, name=f"{arm.name}: {what}", **change) for what, change in changes.items()]
+    return [arm, noise_only(arm), *others]
+
+
 def _row(name: str, agents: int, arm: Arm, experiment: Experiment, found: Mapping[str, Any]) -> dict[str, Any]:
     """One arm: where it ends, how it goes, and by how much it is ahead of standard TS and of its own noise."""
     own = np.array([entry["curve"] for entry in found[arm.name]])
@@ -272,7 +305,7 @@ def _row(name: str, agents: int, arm: Arm, experiment: Experiment, found: Mappin
     for fact in ("cosine", "agreement", "clipped"):
         if fact in found[arm.name][0]:
             row[fact] = _mean([entry[fact] for entry in found[arm.name]])
-    others = {"ts": "ts", "noise": f"{arm.name}{ONLY}"}
+    others = {"ts": "ts", "noise": f"{arm.name}{ONLY}", "default": arm.name.partition(":")[0]}
     for what, other in others.items():
         if other in found and other != arm.name:
             than = np.array([entry["curve"] for entry in found[other]])

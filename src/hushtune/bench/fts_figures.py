@@ -120,6 +120,7 @@ _COLUMNS = {
     "end": "at the end",
     "ahead of ts, course": "ahead of TS",
     "ahead of noise, course": "ahead of its noise",
+    "ahead of default, course": "ahead of the default",
     "cosine": "cosine",
     "agreement": "agreement",
     "clipped": "clipped",
@@ -127,9 +128,10 @@ _COLUMNS = {
 
 
 def _table(own: Sequence[Row]) -> str:
-    lines = ["| " + " | ".join(_COLUMNS.values()) + " |", "|" + "---|" * len(_COLUMNS)]
+    columns = {name: word for name, word in _COLUMNS.items() if any(name in row for row in own)}
+    lines = ["| " + " | ".join(columns.values()) + " |", "|" + "---|" * len(columns)]
     for row in own:
-        lines.append("| " + " | ".join(_cell(row, name) for name in _COLUMNS) + " |")
+        lines.append("| " + " | ".join(_cell(row, name) for name in columns) + " |")
     return "\n".join(lines) + "\n"
 
 

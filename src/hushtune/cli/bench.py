@@ -298,6 +298,9 @@ def bench_fts(
     seeds: Annotated[int, typer.Option(help="Of functions, initial points and draws.")] = 20,
     epsilon: Annotated[str, typer.Option(help="For the default form of Thompson.")] = "7,3",
     quick: Annotated[bool, typer.Option("--quick", help="A few arms only: a look, no result.")] = False,
+    ablate: Annotated[
+        bool, typer.Option("--ablate", help="Only the default form, and what becomes of it when one thing is changed.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="Where curves and tables are kept; the same folder resumes.")] = Path(
         "runs/fts"
     ),
@@ -311,7 +314,7 @@ def bench_fts(
     from hushtune.progress import Progress
 
     sizes = _counts("agents", agents) if agents is not None else []
-    experiment = fts.Experiment(task, sizes, seeds, out, jobs, _numbers("epsilon", epsilon), quick)
+    experiment = fts.Experiment(task, sizes, seeds, out, jobs, _numbers("epsilon", epsilon), quick, ablate)
     found = show.rows(fts.rows(experiment, Progress(quiet=json)), as_json=json, hidden=("curve", "curve error"))
     for path in fts_figures.write(found, plots or out):
         if not json:
