@@ -59,6 +59,7 @@ def test_noise_only_arms_hear_nothing() -> None:
     assert abs(found[1]) < 0.3
 
 
+@pytest.mark.long
 def test_without_noise_sharing_is_ahead_of_tuning_alone() -> None:
     """FTS-DE ahead of FTS ahead of TS, over iterations, on functions that are nearly the same."""
     arms = {arm.name: arm for arm in fts.published("synthetic")}
@@ -69,6 +70,7 @@ def test_without_noise_sharing_is_ahead_of_tuning_alone() -> None:
     assert course["fts-de P=4"] < course["fts"] < course["ts"]
 
 
+@pytest.mark.long
 def test_rows_compare_in_pairs_and_an_interrupted_experiment_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -208,17 +208,18 @@ def rows(experiment: Experiment, progress: Progress) -> Iterator[dict[str, Any]]
     if experiment.task != "synthetic":
         fixed = tabulated(experiment.task, experiment.folder, experiment.jobs, progress)
     for agents in experiment.agents or [len(fixed.values) if fixed is not None else _AGENTS]:
-        for name, task in _tasks(experiment.task, fixed, agents).items():
+        for name, task in _tasks(experiment, fixed, agents).items():
             arms = _arms(experiment, name, agents)
             found = measured(f"{name}, {agents} agents", task, arms, experiment, curves, progress)
             for arm in arms:
                 yield _row(name, agents, arm, experiment, found)
 
 
-def _tasks(name: str, fixed: Task | None, agents: int) -> dict[str, Task | Callable[[int], Task]]:
+def _tasks(experiment: Experiment, fixed: Task | None, agents: int) -> dict[str, Task | Callable[[int], Task]]:
     if fixed is not None:
-        return {name: repeated(fixed, agents)}
-    return {which: partial(synthetic, agents, apart) for which, apart in _APART.items()}
+        return {experiment.task: repeated(fixed, agents)}
+    which = [*_APART][:1] if experiment.quick or experiment.ablate else [*_APART]
+    return {name: partial(synthetic, agents, _APART[name]) for name in which}
 
 
 def _arms(experiment: Experiment, name: str, agents: int) -> list[Arm]:
