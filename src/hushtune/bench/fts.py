@@ -233,7 +233,10 @@ def _arms(experiment: Experiment, name: str, agents: int) -> list[Arm]:
     if name == "different":
         base = [arm for arm in base if not arm.multiplier]
         base += [
-            replace(arm, name=f"{arm.name} decay={decay:g}", decay=decay) for arm in base[1:] for decay in (1.0, 2.0)
+            replace(arm, name=f"{arm.name} decay={decay:g}", decay=decay)
+            for arm in base
+            if arm.shares
+            for decay in (1.0, 2.0)
         ]
     arms = [*base, *ours(agents, experiment, name == "different")]
     if experiment.quick:
@@ -304,7 +307,7 @@ def _row(name: str, agents: int, arm: Arm, experiment: Experiment, found: Mappin
         row["epsilon"] = round(pld_epsilon(arm.multiplier, arm.rate, times, delta), 3)
         row["epsilon as published"] = round(moments_epsilon(arm.multiplier, arm.rate, times, delta), 3)
     for fact in ("cosine", "agreement", "clipped"):
-        if fact in found[arm.name][0]:
+        if fact in found[arm.name][0] and (fact == "cosine" or arm.norm != _NO_CLIPPING):
             row[fact] = _mean([entry[fact] for entry in found[arm.name]])
     others = {"ts": "ts", "noise": f"{arm.name}{ONLY}", "default": arm.name.partition(":")[0]}
     for what, other in others.items():

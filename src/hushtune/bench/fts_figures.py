@@ -37,7 +37,7 @@ def _picture(task: str, agents: int, own: Sequence[Row]) -> str:
     private = [row for row in own if "epsilon" in row]
     parts = _course(svg.Box(70, 80, 400, 240), f"{task}, {agents} agents: without noise", free[:_SHOWN])
     if private:
-        parts += _trade(svg.Box(570, 80, 380, 240), "after the last iteration, by epsilon", private, free)
+        parts += _trade(svg.Box(570, 80, 380, 240), "mean over iterations, by epsilon", private, free)
     return svg.picture(1_000, 380, *parts)
 
 
@@ -57,27 +57,30 @@ def _course(box: svg.Box, title: str, rows: Sequence[Row]) -> list[str]:
 
 
 def _trade(box: svg.Box, title: str, private: Sequence[Row], free: Sequence[Row]) -> list[str]:
-    """Where private arms end, beside their noise-only arms and standard TS."""
+    """How private arms do over all iterations, beside their noise-only arms and standard TS."""
     groups = {
         "published": [row for row in private if not row["arm"].startswith("ours") and not row["arm"].endswith(ONLY)],
         "its noise only": [row for row in private if not row["arm"].startswith("ours") and row["arm"].endswith(ONLY)],
         "ours": [row for row in private if row["arm"].startswith("ours") and not row["arm"].endswith(ONLY)],
         "our noise only": [row for row in private if row["arm"].startswith("ours") and row["arm"].endswith(ONLY)],
     }
-    alone = next((row["end"] for row in free if row["arm"] == "ts"), None)
-    ends = [row["end"] for row in private] + ([alone] if alone is not None else [])
-    spread = max(row["end error"] for row in private)
+    alone = next((row["course"] for row in free if row["arm"] == "ts"), None)
+    ends = [row["course"] for row in private] + ([alone] if alone is not None else [])
+    spread = max(row["course error"] for row in private)
     x = svg.Axis("epsilon", _ticks(0, max(row["epsilon"] for row in private)))
-    y = svg.Axis("1 - best value", _ticks(min(ends) - spread, max(ends) + spread))
+    y = svg.Axis("1 - best value, mean", _ticks(min(ends) - spread, max(ends) + spread))
     parts = [svg.legend(box.left, 48, list(groups)), svg.panel(box, title, x, y, {})]
     for number, rows in enumerate(groups.values()):
         for row in rows:
-            place = box.place(x, y, (row["epsilon"], row["end"]))
-            low, high = row["end"] - row["end error"], row["end"] + row["end error"]
+            place = box.place(x, y, (row["epsilon"], row["course"]))
+            low, high = row["course"] - row["course error"], row["course"] + row["course error"]
             parts += [svg.dot(*place, 4, number), svg.whisker(box, x, y, row["epsilon"], (low, high), number)]
     if alone is not None:
         ends_of = [box.place(x, y, (at, alone)) for at in (x.ticks[0], x.ticks[-1])]
-        parts += [svg.polyline(ends_of, "line dashed s5"), svg.text(ends_of[1][0] - 4, ends_of[1][1] - 6, "TS", "end")]
+        parts += [
+            svg.polyline(ends_of, "line dashed s5"),
+            svg.text(ends_of[1][0] - 4, ends_of[1][1] - 6, "TS", "course"),
+        ]
     return parts
 
 
