@@ -85,6 +85,7 @@ def _guarantee(result: Result) -> list[str]:
         f"under rule '{result.rule['name']}'.",
         _noise(result),
         *_sampling(result),
+        *_beside(result),
         "  A client whose scoring fails contributes a vector that depends on no data; nobody is told.",
         *(_RECORDS if privacy.unit == "record" else ()),
     ]
@@ -103,21 +104,25 @@ def _noise(result: Result) -> str:
 
 
 def _sampling(result: Result) -> list[str]:
-    """What the guarantee counts on besides noise, and what it would be by the other way to account for it."""
-    assert result.privacy is not None
+    """What the guarantee counts on besides noise."""
     rates = Counter(rate for event in result.plan if (rate := getattr(event, "rate", 1.0)) < 1)
     if not rates:
         return []
     often = ", ".join(f"{rate:g} in {times} of {len(result.plan)} sums" for rate, times in sorted(rates.items()))
     known = "the server and the client itself" if result.seal["name"] in ("clear", "curator") else "the client itself"
-    lines = [
-        f"  Sampling: a client's vector is in a sum with chance {often}, by a coin "
-        f"that nobody but {known} can see: who is not in it sends zeros. The guarantee counts on that."
+    return [
+        f"  Sampling: a client's vector is in a sum with chance {often}, by a coin that nobody but {known} can see: who is "
+        "not in it sends zeros. The guarantee counts on that."
     ]
-    if all(event.tight for event in result.plan):
-        renyi = renyi_epsilon(result.plan, result.privacy.delta)
-        lines.append(f"  Accounted for by privacy loss distributions; by Rényi divergences it would be {renyi:.4g}.")
-    return lines
+
+
+def _beside(result: Result) -> list[str]:
+    """What epsilon of a curator's noise would be by the other way to account for it."""
+    assert result.privacy is not None
+    if result.seal["name"] != "curator":
+        return []
+    renyi = renyi_epsilon(result.plan, result.privacy.delta)
+    return [f"  Accounted for by privacy loss distributions; by Rényi divergences epsilon would be {renyi:.4g}."]
 
 
 def _learned(result: Result) -> list[str]:

@@ -257,7 +257,7 @@ def test_the_two_trust_models_are_told_apart(tmp_path: Path) -> None:
     method = replace(SHORT, rate=0.5)
     trusted = run(tmp_path / "a", seal=ht.Curator(), privacy=ZERO_OUT, method=method).statement
     assert "TRUSTED: the server" in trusted
-    assert "by Rényi divergences it would be" in trusted
+    assert "by Rényi divergences epsilon would be" in trusted
     assert "each client's own weights" in trusted
     hidden = run(tmp_path / "b", seal=ht.Masked(), privacy=ZERO_OUT, method=method).statement
     assert "nobody but the client itself can see" in hidden
