@@ -111,8 +111,8 @@ def _sampling(result: Result) -> list[str]:
     often = ", ".join(f"{rate:g} in {times} of {len(result.plan)} sums" for rate, times in sorted(rates.items()))
     known = "the server and the client itself" if result.seal["name"] in ("clear", "curator") else "the client itself"
     return [
-        f"  Sampling: a client's vector is in a sum with chance {often}, by a coin that nobody but {known} can see: who is "
-        "not in it sends zeros. The guarantee counts on that."
+        f"  Sampling: a client's vector is in a sum with chance {often}, by a coin that nobody but {known} can see: "
+        "who is not in it sends zeros. The guarantee counts on that."
     ]
 
 
