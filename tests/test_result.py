@@ -14,7 +14,9 @@ Make = Callable[..., list[ht.Client]]
 
 @pytest.fixture
 def result(make_clients: Make, candidates: ht.Candidates) -> ht.Result:
-    return ht.tune(make_clients(12), candidates, method=ht.Vote(2), privacy=ht.Privacy(2.0), quiet=True, jobs=1)
+    return ht.tune(
+        make_clients(12), candidates, method=ht.Vote(2, decode="argmax"), privacy=ht.Privacy(2.0), quiet=True, jobs=1
+    )
 
 
 def test_result_json_has_the_stated_schema(result: ht.Result, tmp_path: Path) -> None:

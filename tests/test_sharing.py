@@ -50,6 +50,7 @@ def test_more_clients_and_less_noise_are_heard_better() -> None:
     assert setting(enough).last(multiplier) >= HEARD > setting(max(4, round(0.9 * enough))).last(multiplier)
 
 
+@pytest.mark.long
 def test_a_plan_says_when_sharing_is_hopeless_and_what_to_do() -> None:
     published = ht.Thompson(
         iterations=60,

@@ -18,7 +18,7 @@ import hushtune as ht
 from hushtune.client import Party
 from hushtune.federation.local import LocalFederation
 from hushtune.method import Facts
-from hushtune.methods import method_from_json
+from hushtune.methods import method_from_json, thompson
 from hushtune.methods.agents import shortened, weights
 from hushtune.methods.regions import Weights, attention
 from hushtune.methods.thompson import AgentVectors, Thompson
@@ -282,9 +282,11 @@ def test_agents_that_share_nothing_still_agree(tmp_path: Path) -> None:
     assert result.notes == {}
 
 
-def test_a_space_is_listed_and_refined(tmp_path: Path) -> None:
+def test_a_space_is_listed_and_refined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(SHORT.listed(SPACE, None, ht.Clear())) == 1_000
+    monkeypatch.setattr(thompson, "_POINTS", 60)
     result = run(tmp_path, count=4, domain=SPACE, seal=ht.Clear(), method=replace(SHORT, iterations=1))
-    assert len(result.candidates) == 1_000
+    assert len(result.candidates) == 60
     assert result.method["refine"] is True
     check(tmp_path)
 

@@ -45,6 +45,7 @@ def audit(noise: Noise, one: list[int], other: list[int], runs: int = 400_000) -
     return epsilon_lower_bound(*statistics, DELTA, FALSE_ALARM)
 
 
+@pytest.mark.long
 def test_the_claim_survives_and_halved_noise_is_caught() -> None:
     bound = KHot(K, P)
     noise = calibrate((bound,), ht.Privacy(1.0, DELTA), Sums())
@@ -88,6 +89,7 @@ def whole_path(tmp_path: Path, query: TopVotes, favourite: float, runs: int, pri
     return np.array(replies)
 
 
+@pytest.mark.long
 def test_the_whole_way_out_is_within_the_claim_and_a_missing_check_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -172,16 +172,16 @@ class Sampled(SoftVotes):
 
 @pytest.mark.statistical
 def test_a_vector_is_in_the_sum_as_often_as_the_rate_says(tmp_path: Path) -> None:
-    """4,000 coins at rate .3: 6 sigma, false alarms < 1e-8."""
+    """1,500 coins at rate .3: 6 sigma, false alarms < 1e-8."""
     inside = party(tmp_path)
     inside.randomness = SimulatedRandomness(1, "coin")
     query = Sampled(CANDIDATES, 0)
     exact = contribution(SoftVotes(CANDIDATES, 0), inside, WHOLE, private=True)
-    found = [contribution(query, inside, WHOLE, private=True) for _ in range(4_000)]
+    found = [contribution(query, inside, WHOLE, private=True) for _ in range(1_500)]
     there = np.array([(vector == exact).all() for vector in found])
     assert exact.any()
     assert all(not vector.any() for vector, inside_ in zip(found, there, strict=True) if not inside_)
-    assert abs(there.mean() - 0.3) < 6 * math.sqrt(0.3 * 0.7 / 4_000)
+    assert abs(there.mean() - 0.3) < 6 * math.sqrt(0.3 * 0.7 / 1_500)
 
 
 def test_the_coin_is_tossed_after_all_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,6 +110,7 @@ def test_after_a_round_that_failed_the_next_one_starts_anew(trip: str) -> None:
     assert not missing
 
 
+@pytest.mark.long
 def test_a_thousand_random_cases_are_exact_or_abort() -> None:
     _random_cases(4, 500)
 

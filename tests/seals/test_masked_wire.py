@@ -62,6 +62,7 @@ def mutated(message: bytes, rng: np.random.Generator) -> bytes:
     return bytes(content)
 
 
+@pytest.mark.long
 def test_mutated_replies_never_give_a_wrong_sum() -> None:
     """Replies of one client, mutated outside its masked vector: the sum is exact for those counted, or aborts."""
     rng = np.random.default_rng(8)

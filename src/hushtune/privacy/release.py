@@ -269,7 +269,7 @@ def _step(request: Request) -> str:
 
 def _pin(request: Request) -> tuple[str, bytes, bytes]:
     """What a ledger keeps so that no other request is prepared for in the same step: preparing takes data and time."""
-    return f"{_ASKED} {_step(request)}", request.digest, b""
+    return f"{_ASKED} {_step(request)}", request.asked, b""
 
 
 def _share_variance(request: Request, roster: Roster) -> Fraction:

@@ -71,9 +71,10 @@ class Request:
         )
 
     @cached_property
-    def digest(self) -> bytes:
-        """Stands for all of it."""
-        return hashlib.sha256(self.to_bytes()).digest()
+    def asked(self) -> bytes:
+        """Stands for what is asked: the query, and the form of its sum."""
+        form = self.form.to_json() if self.form is not None else None
+        return hashlib.sha256(json.dumps([query_to_json(self.query), form], sort_keys=True).encode()).digest()
 
     def terms(self) -> str:
         """One text for what stays the same in all requests of a run: seal, privacy, voters, noise and plan."""
