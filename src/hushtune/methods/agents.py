@@ -39,9 +39,14 @@ class Features:
         return Features(rng.normal(size=(size, width)), rng.uniform(0, 2 * np.pi, size))
 
     def at(self, points: FloatArray, lengthscale: float) -> FloatArray:
-        """At points of the unit cube: shape (..., width) gives (..., features)."""
-        found = np.cos(points @ (self.frequencies.T / lengthscale) + self.phases)
-        found /= np.linalg.norm(found, axis=-1, keepdims=True)
+        """At points of the unit cube: shape (..., width) gives (..., features).
+
+        Single precision is enough for a cosine: the features of a point are what they are, the same for everybody.
+        """
+        angles = points @ (self.frequencies.T / lengthscale)
+        angles += self.phases
+        found = np.cos(angles.astype(np.float32)).astype(np.float64)
+        found /= np.sqrt(np.einsum("...i,...i->...", found, found))[..., None]
         return found
 
 
