@@ -206,6 +206,18 @@ def test_plan_says_what_to_expect_and_touches_nothing(tmp_path: Path, home: Path
     assert bad.stderr.splitlines() == ["error: voters=5 needs privacy with unit='record'"]
 
 
+def test_plan_says_whether_agents_hear_each_other(home: Path) -> None:
+    settings = ("plan", "--method", "thompson", "--clients", "40", "--candidates", "20", "--neighbours", "zero-out")
+    shown = hushtune(*settings, "--epsilon", "6", "--rounds", "6")
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.startswith("Likely to help")
+    for part in ("6 openings in 30 iterations", "Agents hear each other", "rate 0.25", "by Rényi divergences epsilon"):
+        assert part in shown.stdout, part
+    assert not home.exists() or not any(home.iterdir())
+    bad = hushtune(*settings, "--k", "3")
+    assert (bad.returncode, bad.stderr) == (2, "error: --k and --voters are for method vote\n")
+
+
 def test_split_shows_who_holds_what(tmp_path: Path) -> None:
     found = hushtune(
         "split", "digits", "--how", "dirichlet:1", "--clients", "5", "--plot", tmp_path / "who.svg", "--json"
