@@ -77,7 +77,7 @@ def fill(asked: Explorers, those: Sequence[Party], private: bool = True) -> int:
 
 
 def found(asked: Explorers, party: Party) -> list[tuple[ht.Config, float]]:
-    return Exploration(0, asked).found(party)
+    return Exploration(0, asked=asked).found(party)
 
 
 def calls(tmp_path: Path, at: int = 0) -> list[str]:

@@ -383,7 +383,7 @@ def test_another_space_in_a_later_step_finds_nothing_out_about_earlier_trials(tm
     """Each client's earlier trials do not fit the new space, or there are none: all answer alike."""
     method = replace(SHORT, regions=1, rounds=2).settled(facts(2))
     plan = plan_of(method.bounds(MIXED), LOOSE, ht.Curator().noise(5_000.0))
-    clients = [ht.Client(["x"], Picky()), ht.Client(["y"], Bowl(error=RuntimeError("no")))]
+    clients = [ht.Client(["x"], Picky()), ht.Client([str(tmp_path / "calls")], Bowl(error=RuntimeError("no")))]
     inside = LocalFederation(clients, tmp_path / "home", jobs=1).parties
     other = ht.Space(gamma=ht.Float(0.0, 1.0)).grid(gamma=3)
     for party in inside.values():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from functools import lru_cache
+from dataclasses import dataclass, field, fields
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -81,12 +81,12 @@ class Explorers:
     @property
     def scored(self) -> tuple[Exploration, Candidates]:
         """An agent's trials up to this iteration."""
-        return Exploration(self.seed, self), self.candidates
+        return Exploration(self.seed, asked=self), self.candidates
 
-    @property
+    @cached_property
     def key(self) -> str:
         """What an agent's trials go by: the run, and all that must be the same in its iterations."""
-        same = [getattr(self, field.name) for field in fields(Explorers) if field.name not in ("number", "shared")]
+        same = [getattr(self, one.name) for one in fields(Explorers) if one.name not in ("number", "shared")]
         return fingerprint(["thompson", self.candidates.to_json(), *same[1:]])
 
     def phi(self, points: FloatArray) -> FloatArray:
@@ -97,7 +97,7 @@ class Explorers:
         """What an agent has tried: the trials that it brought, and those of this run."""
         if party.failure is not None:
             raise ObjectiveError(party.failure)
-        done = Exploration(self.seed, self)
+        done = Exploration(self.seed, asked=self)
         if done.missing(party):
             done.fill([party], self.candidates, 1, unseen, private=False)
             if party.failure is not None:
@@ -144,27 +144,22 @@ class Exploration(Search):
         asked: how far, and how.
     """
 
-    asked: Explorers | None = None
-
-    @property
-    def _asked(self) -> Explorers:
-        assert self.asked is not None
-        return self.asked
+    asked: Explorers = field(kw_only=True)
 
     def work(self, parties: int, domain: Domain) -> int:
         """Initial points, and one for each iteration."""
-        return parties * (self._asked.initial + self._asked.number)
+        return parties * (self.asked.initial + self.asked.number)
 
     def found(self, party: Party) -> list[Trial]:
         """An agent's trials so far."""
-        brought = party.brought(self._asked.candidates.space)
-        return [*brought, *party.searched(self._asked.key)]
+        brought = party.brought(self.asked.candidates.space)
+        return [*brought, *party.searched(self.asked.key)]
 
     def missing(self, party: Party) -> int:
         """How many trials an agent still has to make."""
         if party.client.objective is None:
             return 0
-        return max(0, self.work(1, self._asked.candidates) - len(party.searched(self._asked.key)))
+        return max(0, self.work(1, self.asked.candidates) - len(party.searched(self.asked.key)))
 
     def fill(
         self,
@@ -179,7 +174,7 @@ class Exploration(Search):
         total = self.work(1, domain)
         able = [party for party in parties if self._able(party, private)]
         left = total * len(parties)
-        if self._asked.number:  # all but one were done before, in the usual case; what is so would tell who failed
+        if self.asked.number:  # all but one were done before, in the usual case; what is so would tell who failed
             advance(left - len(parties))
             left = len(parties)
         while waiting := [party for party in able if party.failure is None and self.missing(party)]:
@@ -195,7 +190,7 @@ class Exploration(Search):
                 if failed:
                     party.log(f"{failed} of {len(configs)} new configs have no finite loss; they do not count")
                 losses = np.where(np.isfinite(outcome), outcome, np.nan).tolist()
-                key = self._asked.key
+                key = self.asked.key
                 party.keep_search(key, len(party.searched(key)), list(zip(configs, losses, strict=True)))
         advance(left)
 
@@ -217,14 +212,14 @@ class Exploration(Search):
         found: list[tuple[Party, list[Config]]] = []
         alike: dict[tuple[int, int], list[Party]] = defaultdict(list)
         for party in parties:
-            own = len(party.searched(self._asked.key))
-            if own < self._asked.initial:
-                found.append((party, _first(self._asked, party, self._asked.initial - own)))
+            own = len(party.searched(self.asked.key))
+            if own < self.asked.initial:
+                found.append((party, _first(self.asked, party, self.asked.initial - own)))
             else:
-                alike[own - self._asked.initial + 1, len(self.found(party))].append(party)
+                alike[own - self.asked.initial + 1, len(self.found(party))].append(party)
         for (iteration, _), group in alike.items():
             trials = [self.found(party) for party in group]
-            configs = _step(self._asked, iteration, trials, [generator(party) for party in group])
+            configs = _step(self.asked, iteration, trials, [generator(party) for party in group])
             found += [(party, [config]) for party, config in zip(group, configs, strict=True)]
         return found
 
@@ -237,7 +232,7 @@ def generator(party: Party) -> np.random.Generator:
 def _first(asked: Explorers, party: Party, count: int) -> list[Config]:
     """Random points of the agent's own sub-region; of the whole space, where that has too few."""
     inside = _regions(asked.candidates, asked.regions) == party.place[0] % asked.regions
-    tried = {config_key(config) for config, _ in Exploration(asked.seed, asked).found(party)}
+    tried = {config_key(config) for config, _ in Exploration(asked.seed, asked=asked).found(party)}
     order = generator(party).permutation(len(asked.candidates))
     configs = [asked.candidates[int(at)] for at in order[np.argsort(~inside[order], kind="stable")]]
     return [config for config in configs if config_key(config) not in tried][:count] or configs[:count]
