@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol
 from hushtune.bounds import Bound
 from hushtune.client import Party
 from hushtune.errors import SettingError
+from hushtune.privacy.accounting import Budget
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.skellam import IntArray
 from hushtune.query import Query
@@ -111,6 +112,13 @@ class Method(ABC):
     def settled(self, facts: Facts) -> Method:
         """The method with everything filled in that follows from public facts; the others are asked of this one."""
         return self
+
+    def shortened(self, facts: Facts, left: Budget) -> tuple[Method, Privacy | None]:
+        """The method settled, and the guarantee it is run with, if the ledger has only so much left.
+
+        What a method does not shorten stays as it was asked for, and the ledger refuses it.
+        """
+        return self.settled(facts), facts.privacy
 
     @abstractmethod
     def bounds(self, candidates: Candidates) -> tuple[Bound, ...]:

@@ -25,7 +25,7 @@ from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.noise import Noise
 from hushtune.privacy.request import Request
 from hushtune.progress import Progress
-from hushtune.run import calibrate, plan_of, rule_of
+from hushtune.run import calibrate, left_in, plan_of, rule_of
 from hushtune.seals.base import Seal, sum_bits
 from hushtune.seals.masked import Masked
 from hushtune.search import Search
@@ -196,8 +196,12 @@ def plan(
     size, seal = len(candidates), seal or Masked()
     if isinstance(method, Thompson):
         share = number("agreement", AGREEMENT if agreement is None else agreement, 0, 1, "(]")
-        setting = Setting(clients, candidates, method, privacy, seal, rule_of(ledger, privacy), share)
-        return expect(setting, lambda events: _books(ledger, events, privacy) if ledger is not None else None)
+        allowed: Privacy | None = privacy
+        if (left := left_in(ledger)) is not None:
+            method, allowed = method.shortened(Facts(candidates, clients, privacy, seal, Search()), left)
+        assert allowed is not None
+        setting = Setting(clients, candidates, method, allowed, seal, rule_of(ledger, allowed), share)
+        return expect(setting, lambda events: _books(ledger, events, allowed) if ledger is not None else None)
     kind("agreement", agreement, Agreement)
     assert not isinstance(agreement, float)
     agreement = agreement or Agreement(max(1, size // 20))

@@ -61,7 +61,10 @@ class Opened:
 
 @dataclass(frozen=True)
 class LedgerNote:
-    """The coordinator's ledger before and after the run: how many runs it has seen, `exact` of them without epsilon."""
+    """The coordinator's ledger before and after the run: how many runs it has seen, `exact` of them without epsilon.
+
+    `wanted` is what was asked for, if the ledger had less left and the run was shortened to that.
+    """
 
     new: bool
     rule: str
@@ -71,6 +74,7 @@ class LedgerNote:
     limit: Budget | None
     spent: Budget
     left: Budget | None
+    wanted: Budget | None
 
 
 @dataclass
@@ -181,9 +185,8 @@ class Result:
     def _from_json(cls, raw: dict[str, Any]) -> Result:
         note = raw["ledger"]
         if note is not None:
-            budgets = {
-                n: Budget(**note[n]) if note[n] is not None else None for n in ("before", "limit", "spent", "left")
-            }
+            names = ("before", "limit", "spent", "left", "wanted")
+            budgets = {name: Budget(**note[name]) if note[name] is not None else None for name in names}
             note = LedgerNote(**{**note, **budgets})
         return cls(
             config=raw["config"],

@@ -75,6 +75,11 @@ def rule_of(ledger: Ledger | None, privacy: Privacy | None) -> Rule:
     return rule if rule.states(privacy.budget) else Sums()
 
 
+def left_in(ledger: Ledger | None) -> Budget | None:
+    """What one more run can have; None without a limit."""
+    return ledger.left() if ledger is not None and ledger.exists else None
+
+
 class Run:
     """The server's side of one run. Reserves before it asks for inputs, and opens nothing that is not in its plan."""
 
@@ -91,6 +96,7 @@ class Run:
         ledger: Ledger | None,
         progress: Progress,
         seed: int | None,
+        wanted: Budget | None = None,
     ) -> None:
         self.id = folder.run
         self.candidates = candidates
@@ -111,6 +117,7 @@ class Run:
         self._folder = folder
         self._progress = progress
         self._seed = seed  # of a marked simulation
+        self._wanted = wanted  # what was asked for, if the ledger had less left
         self._scored: tuple[Search, Domain] | None = None
         self.seconds_scoring = 0.0
         self.rule = rule_of(ledger, privacy)
@@ -318,6 +325,7 @@ class Run:
             limit=self._ledger.limit(),
             spent=self._ledger.spent(),
             left=self._ledger.left(),
+            wanted=self._wanted,
         )
 
 

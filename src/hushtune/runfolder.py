@@ -11,6 +11,7 @@ from typing import Any
 
 from hushtune.errors import SettingError
 from hushtune.files import replace
+from hushtune.privacy.accounting import Budget
 from hushtune.result import Opened
 from hushtune.roster import Id
 
@@ -22,11 +23,17 @@ class RunFolder:
     """run.json in a run's folder: the run's id, its settings and what it has opened. Without a folder: nothing.
 
     Because the id stays the same, ledgers are not charged twice and clients send the same bytes again.
+
+    Args:
+        folder: the run's.
+        settings: a digest of what must be the same when the run is taken up again.
+        left: what the ledger has left; a run that is taken up again keeps to what it had left when the run began.
     """
 
-    def __init__(self, folder: Path | None, settings: str) -> None:
+    def __init__(self, folder: Path | None, settings: str, left: Budget | None) -> None:
         self._path = folder / "run.json" if folder is not None else None
         self._state: dict[str, Any] = {"run": uuid.uuid4().hex, "settings": settings, "opened": [], "sessions": 0}
+        self._state["left"] = [left.epsilon, left.delta] if left is not None else None
         if self._path is None:
             return
         if (self._path.parent / "result.json").exists():
@@ -46,10 +53,9 @@ class RunFolder:
             raise SettingError(f"another process is running in {self._path.parent}; choose another folder") from None
         except OSError as error:
             raise SettingError(f"{self._path.parent} cannot be written: {error.strerror}") from None
-        if self._path.exists():  # it may have appeared since
-            self._state = self._resume(self._state["settings"])
-        else:
-            self._write()
+        if self._path.exists() and self._resume(self._state["settings"])["run"] != self.run:
+            raise SettingError(f"another process began a run in {self._path.parent} just now; give the command again")
+        self._write()
 
     def _resume(self, settings: str) -> dict[str, Any]:
         assert self._path is not None
@@ -58,7 +64,7 @@ class RunFolder:
             same = state["settings"] == settings
             for kept in state["opened"]:
                 Opened(**kept["opened"]), dict(kept["dropped"]), dict(kept["late"])
-            str(state["run"]), int(state["sessions"])
+            str(state["run"]), int(state["sessions"]), state["left"] is None or Budget(*state["left"])
         except (ValueError, KeyError, TypeError):
             raise SettingError(f"{self._path} must be written by hushtune, but it is damaged; remove it") from None
         if not same:
@@ -71,6 +77,11 @@ class RunFolder:
     def run(self) -> str:
         """The run's id."""
         return str(self._state["run"])
+
+    @property
+    def left(self) -> Budget | None:
+        """What the ledger had left when the run began, without what the run costs; None without a limit."""
+        return Budget(*self._state["left"]) if self._state["left"] is not None else None
 
     def opening(self, step: int) -> Kept | None:
         """What was opened in this step before the interruption."""

@@ -218,6 +218,11 @@ def _books(note: LedgerNote) -> list[str]:
             f"  Limit epsilon {note.limit.epsilon:g}, delta {note.limit.delta:g}; spent {note.spent.epsilon:.4g}, "
             f"{note.spent.delta:.3g}; left {note.left.epsilon:.4g}, {note.left.delta:.3g}."
         )
+    if note.wanted is not None:
+        lines.append(
+            f"  It had less left than epsilon {note.wanted.epsilon:g}, delta {note.wanted.delta:g}, which was asked "
+            "for: the run opens fewer sums."
+        )
     if note.exact:
         lines.append(f"  {note.exact} of the runs on record opened exact values: no epsilon covers those.")
     return lines

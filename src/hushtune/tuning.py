@@ -30,7 +30,7 @@ from hushtune.progress import Progress
 from hushtune.result import Result
 from hushtune.roster import Roster
 from hushtune.rows import Parts
-from hushtune.run import Run
+from hushtune.run import Run, left_in
 from hushtune.runfolder import RunFolder
 from hushtune.seals.base import Seal
 from hushtune.seals.masked import Masked
@@ -119,32 +119,38 @@ def conduct(
         figures: gives a simulation's reference figures, from the settled method, the run and the chosen config.
     """
     kind("ledger", ledger, Ledger)
-    method, facts, bounds = settled(candidates, method, len(federation.roster), privacy, seal, search)
+    final, facts, bounds = settled(candidates, method, len(federation.roster), privacy, seal, search)
     candidates, seal, search, progress = facts.candidates, facts.seal, facts.search, Progress(quiet)
     place = Path(folder) if folder is not None else None
     seal.check(len(federation.roster))
-    parts = parts_of(method.voters, privacy)
-    federation.check(candidates.space, parts)
+    federation.check(candidates.space, parts_of(final.voters, privacy))
     if seed is not None:
         ledger = None
     elif ledger is None:
         ledger = federation.coordinator_ledger()
-    state = RunFolder(place, _settings(candidates, method, privacy, seal, search, seed, federation))
+    settings = _settings(candidates, final, privacy, seal, search, seed, federation)
+    state = RunFolder(place, settings, left_in(ledger))
+    if state.left is not None:
+        final, privacy = method.shortened(facts, state.left)
+        bounds = final.bounds(candidates)
+    wanted = facts.privacy.budget if facts.privacy is not None and facts.privacy != privacy else None
     with _clock("calibrate") as calibrating:
-        run = Run(state, candidates, search, federation, seal, privacy, bounds, method.voters, ledger, progress, seed)
+        run = Run(
+            state, candidates, search, federation, seal, privacy, bounds, final.voters, ledger, progress, seed, wanted
+        )
         run.check_budget()
         federation.check_ledgers(run.charge(), seal.needed(len(federation.roster)))
     state.begin()
     log.info("run %s: %d candidates, %d clients", run.id, len(candidates), len(federation.roster))
     with _clock("ask and choose") as asking:
-        config = method.run(run)
+        config = final.run(run)
     asking["ask and choose"] -= run.seconds_scoring
     seconds = calibrating | {"score": run.seconds_scoring} | asking
-    result = run.result(config, method_to_json(method), seconds)
+    result = run.result(config, method_to_json(final), seconds)
     result.traffic = federation.traffic.per_client(len(federation.roster))
     if seed is not None:
         with _clock("reference figures") as referring:
-            found = figures(method, run, config) if figures is not None else None
+            found = figures(final, run, config) if figures is not None else None
         result.simulation = {"seed": seed, "figures": found}
         result.seconds |= referring
     if place is not None:

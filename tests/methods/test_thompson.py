@@ -30,6 +30,7 @@ from hushtune.query import query_from_json, query_to_json
 from hushtune.roster import Roster
 from hushtune.rows import WHOLE
 from hushtune.run import plan_of
+from hushtune.sharing import SharingPlan
 from hushtune.tuning import method_to_json
 from hushtune.wire import pack, unpack
 
@@ -280,6 +281,67 @@ def test_agents_that_share_nothing_still_agree(tmp_path: Path) -> None:
     result = run(tmp_path, seal=ht.Masked(), privacy=ht.Privacy(4.0), method=replace(SHORT, rounds=0))
     assert [opened.query for opened in result.opened] == ["agent-votes"]
     assert result.notes == {}
+
+
+ALL = Thompson(iterations=8, initial=3, features=12)
+LARGE = ht.Privacy(8.0, 1e-3)
+
+
+def used(tmp_path: Path, left: float) -> None:
+    """A first run, after which all ledgers have so much left."""
+    run(tmp_path, seal=ht.Curator(), privacy=LARGE, method=ALL, folder=tmp_path / "first")
+    for path in (tmp_path / "home").rglob("*ledger*.db"):
+        ht.Ledger(path).set_limit(8.0 + left, 2e-3)
+
+
+def test_a_run_ends_where_the_ledgers_limit_is_reached(tmp_path: Path) -> None:
+    used(tmp_path, left=6.0)
+    (path,) = (tmp_path / "home" / "coordinator").glob("ledger*.db")
+    planned = ht.plan(8, CANDIDATES, privacy=LARGE, method=ALL, seal=ht.Curator(), ledger=ht.Ledger(path))
+    result = run(tmp_path, seal=ht.Curator(), privacy=LARGE, method=ALL)
+    assert isinstance(planned, SharingPlan)
+    assert planned.method["rounds"] == result.method["rounds"]
+    assert planned.ledger is not None
+    assert planned.ledger["allowed"]
+    whole = ht.Result.load(tmp_path / "first")
+    assert result.privacy is not None
+    assert result.privacy.epsilon == pytest.approx(6.0, rel=1e-3)
+    assert 1 <= result.method["rounds"] < whole.method["rounds"] == 8
+    assert result.noise["scale"] <= whole.noise["scale"]
+    longer = replace(method_from_json(result.method), rounds=result.method["rounds"] + 1)
+    noise = ht.Curator().noise(whole.noise["scale"])
+    assert epsilon_of(plan_of(longer.bounds(CANDIDATES), LARGE, noise), LARGE.delta) > 6.0
+    assert result.spent.epsilon <= result.privacy.epsilon
+    assert "It had less left than epsilon 8, delta 0.001, which was asked for" in result.statement
+    assert result.ledger is not None
+    assert result.ledger.wanted == LARGE.budget
+    assert whole.ledger is not None
+    assert whole.ledger.wanted is None
+    assert len((tmp_path / "calls-0").read_text().splitlines()) == 22  # all trials, though fewer rounds
+    check(tmp_path)
+    with pytest.raises(ht.BudgetError):
+        run(tmp_path, seal=ht.Curator(), privacy=LARGE, method=ALL, folder=tmp_path / "third")
+
+
+def test_a_shortened_run_is_taken_up_again_as_it_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    used(tmp_path, left=6.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(ht.Result, "save", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, seal=ht.Curator(), privacy=LARGE, method=ALL)
+    opened = len(json.loads((tmp_path / "run" / "run.json").read_text())["opened"])
+    result = run(tmp_path, seal=ht.Curator(), privacy=LARGE, method=ALL)
+    assert len(result.opened) == opened == result.method["rounds"] + 1
+    check(tmp_path)
+
+
+@pytest.mark.parametrize(("left", "rounds"), [(0.0, None), (4.0, None), (6.0, 8)])
+def test_where_nothing_fits_or_rounds_are_given_the_ledger_refuses(
+    tmp_path: Path, left: float, rounds: int | None
+) -> None:
+    used(tmp_path, left)
+    with pytest.raises(ht.BudgetError, match="limit is epsilon"):
+        run(tmp_path, seal=ht.Curator(), privacy=LARGE, method=replace(ALL, rounds=rounds))
 
 
 def test_a_space_is_listed_and_refined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

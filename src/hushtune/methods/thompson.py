@@ -26,10 +26,11 @@ from hushtune.methods.exploration import (
     surface,
 )
 from hushtune.methods.regions import MOST_REGIONS, Weights, attention
-from hushtune.privacy.accounting import epsilon_of
-from hushtune.privacy.guarantee import Privacy
+from hushtune.privacy.accounting import Budget, Sums, epsilon_of
+from hushtune.privacy.guarantee import DELTA_RANGE, EPSILON_RANGE, Privacy
+from hushtune.privacy.noise import Noise
 from hushtune.query import register
-from hushtune.run import plan_of
+from hushtune.run import calibrate, plan_of
 from hushtune.seals.base import Seal
 from hushtune.space import Candidates, Config, FloatArray, Space
 
@@ -176,7 +177,8 @@ class Thompson(Method):
     Args:
         iterations: T, trials of each agent after its initial ones; with final="surface" those up to the last opening.
         rounds: iterations in which a sum is opened. Default: until t^-decay falls below `negligible`; with
-            `multiplier`, also no more than epsilon allows. Afterwards agents go on alone, at no cost.
+            `multiplier`, also no more than epsilon allows; if the ledger has less left, no more than that allows at
+            noise no louder. Afterwards agents go on alone, at no cost.
         regions: P, sub-regions that agents begin in. Default: 1 with epsilon, because every one has noise of its own;
             without 4, if there are so many agents.
         initial: points that each agent begins with.
@@ -268,13 +270,28 @@ class Thompson(Method):
         centre = self.centre or ("own" if regions == 1 else "none")
         final = replace(self, regions=regions, refine=refine, centre=centre, rounds=self.rounds or 0)
         if self.rounds is None:
-            final = replace(final, rounds=_affordable(final, facts, self.worthwhile()))
+            rounds = self.worthwhile()
+            if self.multiplier is not None:
+                rounds = _affordable(final, facts, rounds, facts.seal.noise(self.multiplier * STEPS))
+            final = replace(final, rounds=rounds)
         if final.rounds == 0 and self.final == "surface":
             raise SettingError(
                 f"final='surface' needs at least one round, but got rounds={final.rounds}: choose final='vote', or a "
                 "larger epsilon or multiplier"
             )
         return final
+
+    def shortened(self, facts: Facts, left: Budget) -> tuple[Thompson, Privacy | None]:
+        """As many rounds as the ledger has left for, at noise no louder than that of the whole; if any."""
+        full, privacy = self.settled(facts), facts.privacy
+        if self.rounds is not None or privacy is None or left.epsilon < EPSILON_RANGE[0] or left.delta < DELTA_RANGE[0]:
+            return full, privacy
+        less = replace(privacy, epsilon=min(privacy.epsilon, left.epsilon), delta=min(privacy.delta, left.delta))
+        if less == privacy or not full.rounds:
+            return full, privacy
+        noise = calibrate(full.bounds(facts.candidates), privacy, Sums(), facts.seal.noise_at)
+        rounds = _affordable(full, replace(facts, privacy=less), full.rounds, noise)
+        return (replace(full, rounds=rounds), less) if rounds else (full, privacy)
 
     def worthwhile(self) -> int:
         """How many iterations follow the others with more than a negligible chance."""
@@ -337,11 +354,10 @@ class Thompson(Method):
         return run.candidates[smooth(votes, total, run.noise_variance(), run.candidates).best]
 
 
-def _affordable(method: Thompson, facts: Facts, most: int) -> int:
-    """As many rounds as are worth it, and, at a given noise multiplier, as epsilon allows."""
-    if facts.privacy is None or method.multiplier is None:
-        return most
-    privacy, noise = facts.privacy, facts.seal.noise(method.multiplier * STEPS)
+def _affordable(method: Thompson, facts: Facts, most: int, noise: Noise) -> int:
+    """As many rounds as epsilon allows with such noise; none, if not even the vote."""
+    privacy = facts.privacy
+    assert privacy is not None
 
     def fits(rounds: int) -> bool:
         events = plan_of(replace(method, rounds=rounds).bounds(facts.candidates), privacy, noise)

@@ -223,6 +223,7 @@ def _budget(result: Result) -> str:
     now = "an exact opening, which no epsilon covers" if result.privacy is None else _amount(result.spent)
     rows = [
         ("spent before this run", _amount(note.before)),
+        *([("asked for; as it had less left, fewer sums are opened", _amount(note.wanted))] if note.wanted else []),
         ("this run", now),
         ("spent in all", _amount(note.spent)),
         ("limit", _amount(note.limit)),
