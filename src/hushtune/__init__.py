@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from hushtune.identity import Identity
     from hushtune.methods.combine import Combine
+    from hushtune.methods.propose import NoisyMax, ProposeTest
     from hushtune.methods.surface import Surface
     from hushtune.methods.thompson import Thompson
     from hushtune.methods.vote import Vote
@@ -54,6 +55,7 @@ _HOMES = {
     "identity": ["Identity"],
     "methods.combine": ["Combine"],
     "methods.surface": ["Surface"],
+    "methods.propose": ["NoisyMax", "ProposeTest"],
     "methods.thompson": ["Thompson"],
     "methods.vote": ["Vote"],
     "odds": ["Agreement"],
@@ -99,10 +101,12 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "Masked",
+    "NoisyMax",
     "Objective",
     "Plan",
     "Policy",
     "Privacy",
+    "ProposeTest",
     "RefusedError",
     "Result",
     "Roster",

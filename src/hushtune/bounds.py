@@ -12,9 +12,13 @@ from hushtune.checks import integer, number
 from hushtune.errors import BoundError, SettingError
 from hushtune.privacy.accounting import Neighbours
 from hushtune.privacy.events import Event, GaussianVector, SkellamShift, SkellamVector
+from hushtune.privacy.laplace import LARGEST_SCALE
 from hushtune.privacy.noise import Noise
-from hushtune.privacy.skellam import IntArray
+from hushtune.privacy.skellam import LARGEST_VARIANCE, IntArray
+from hushtune.privacy.steps import PureTests
 from hushtune.randomness import Randomness, words
+
+LOUDEST = math.sqrt(LARGEST_VARIANCE / 2)
 
 
 class Bound(Protocol):
@@ -38,6 +42,11 @@ class Bound(Protocol):
     @property
     def rate(self) -> float:
         """The chance that a unit's vector is in the sum at all, by a coin of its own that nobody else sees."""
+        ...
+
+    @property
+    def loudest(self) -> float:
+        """The largest noise scale that can be drawn for such a vector."""
         ...
 
     def check(self, vector: Any) -> IntArray:
@@ -64,6 +73,7 @@ class KHot:
     k: int
     length: int
     rate: ClassVar[float] = 1.0
+    loudest: ClassVar[float] = LOUDEST
 
     def __post_init__(self) -> None:
         if integer("k", self.k, 1) > self.length:
@@ -108,6 +118,7 @@ class AtMost:
     k: int
     length: int
     rate: ClassVar[float] = 1.0
+    loudest: ClassVar[float] = LOUDEST
 
     def __post_init__(self) -> None:
         KHot(self.k, self.length)
@@ -154,6 +165,7 @@ class Ball:
     norm: int
     length: int
     rate: float = 1.0
+    loudest: ClassVar[float] = LOUDEST
 
     def __post_init__(self) -> None:
         number("rate", self.rate, 0, 1, "(]")
@@ -201,6 +213,7 @@ class Box:
     length: int
     caps: tuple[int, ...] = ()
     rate: ClassVar[float] = 1.0
+    loudest: ClassVar[float] = LOUDEST
 
     def __post_init__(self) -> None:
         integer("largest", self.largest, 1, 2**40)
@@ -252,6 +265,7 @@ class Tally:
     cap: int | None = None
     single: bool = False
     rate: ClassVar[float] = 1.0
+    loudest: ClassVar[float] = LOUDEST
 
     def __post_init__(self) -> None:
         integer("points", self.points, 1, 2**20)
@@ -296,6 +310,63 @@ class Tally:
         most, vectors = self.points * self.unit, 2 if change == "replace-one" and not self.single else 1
         l2 = most * math.nextafter(math.sqrt(vectors * (1 + self.values)), math.inf)
         return _moved(noise, float(vectors * most * (1 + self.values)), l2)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A score from 0 to `steps` for each of `length` candidates, for a curator who answers `times` tests about their
+    sums. No sum is opened.
+
+    One unit changes every sum by at most `steps`, whatever its scores become, or if it is left out. If all units are
+    scored on the same protected rows, one of those rows changes every unit's scores a little: `sensitivity` then says
+    what that comes to.
+
+    Args:
+        length: how many candidates.
+        times: how many tests, at the most.
+        steps: of the integer grid, from the worst score to the best.
+        sensitivity: by how much one privacy unit can change a sum, in the same steps.
+    """
+
+    length: int
+    times: int
+    steps: int
+    sensitivity: int
+    rate: ClassVar[float] = 1.0
+    loudest: ClassVar[float] = LARGEST_SCALE / 4
+
+    def __post_init__(self) -> None:
+        integer("length", self.length, 1, 2**22)
+        integer("times", self.times, 1, 2**20)
+        integer("steps", self.steps, 1, 2**20)
+        integer("sensitivity", self.sensitivity, self.steps, 2**36)
+
+    @property
+    def largest(self) -> int:
+        """The best score."""
+        return self.steps
+
+    @property
+    def total(self) -> None:
+        """Not fixed."""
+        return None
+
+    def check(self, vector: Any) -> IntArray:
+        """Refuses scores outside."""
+        found = _integers(vector, self.length)
+        if found.min() < 0 or found.max() > self.steps:
+            raise BoundError(f"scores must be between 0 and {self.steps}")
+        return found
+
+    def default(self, randomness: Randomness) -> IntArray:
+        """The worst score for all."""
+        return np.zeros(self.length, dtype=np.int64)
+
+    def event(self, noise: Noise, change: Neighbours) -> Event:
+        """Every test is (2 sensitivity / scale, 0)-private (`hushtune.privacy.selection`)."""
+        if noise.at != "curator":
+            raise SettingError("tests of scores need a trusted curator: use seal 'curator'")
+        return PureTests(2 * self.sensitivity / noise.scale if noise.scale else math.inf, self.times)
 
 
 def _shifted(noise: Noise, changed: int) -> Event:

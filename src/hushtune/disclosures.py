@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hushtune.curated import ANSWERS
 from hushtune.forms import Form
 from hushtune.privacy.accounting import epsilon_of
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.noise import Noise
+from hushtune.privacy.steps import PureTests
 from hushtune.query import Query
 from hushtune.seals.base import Seal
 from hushtune.seals.clear import Clear
@@ -57,6 +59,25 @@ def of_sum(
     told = getattr(query, "broadcast", False)  # whether the next request tells all clients what was opened
     readers = "server, all clients and every reader of the result" if told else "server and every reader of the result"
     return [*found, Disclosure(readers, f"summed {query.meaning}", (length,), mechanism, cost)]
+
+
+def of_tests(query: Query, opened: Opened, noise: Noise, privacy: Privacy | None) -> list[Disclosure]:
+    """What a curator's answers show to whom."""
+    assert privacy is not None
+    event = query.bound.event(noise, privacy.change)
+    assert isinstance(event, PureTests)
+    each = Disclosure(
+        "server",
+        f"each client's own {query.meaning}",
+        (opened.answered, query.bound.length),
+        "seal 'curator': exact",
+        None,
+    )
+    mechanism = f"tests of the sums under exact noise, at most {event.times}, each of epsilon {event.epsilon:.4g}"
+    cost = epsilon_of((event,), privacy.delta)
+    shape = (len(opened.blocks[ANSWERS]),)
+    answers = "answers to tests: places of candidates"
+    return [each, Disclosure("every reader of the result", answers, shape, mechanism, cost)]
 
 
 def of_form(query: Query, opened: Opened, form: Form) -> Disclosure:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 
 from hushtune.bounds import Bound
 from hushtune.client import Party
+from hushtune.curated import Choose
 from hushtune.errors import SettingError
 from hushtune.privacy.accounting import Budget
 from hushtune.privacy.guarantee import Privacy
@@ -65,6 +66,14 @@ class Openings(Protocol):
 
     def sealed(self, query: Query) -> Sealed:
         """The sum of all clients' answers, not opened yet: a seal may compute with it first. Without epsilon only."""
+        ...
+
+    def curate(self, query: Query, choose: Choose) -> int:
+        """Lets a trusted curator answer the tests that `choose` makes of all clients' scores; opens the answers.
+
+        Returns:
+            the place of the candidate that `choose` takes.
+        """
         ...
 
     def gather(self, query: Query) -> Mapping[Id, Mapping[str, IntArray]]:

@@ -16,8 +16,9 @@ from hushtune.errors import SettingError
 from hushtune.files import replace
 from hushtune.pairs import Pairs, read
 from hushtune.privacy.accounting import Budget
-from hushtune.privacy.events import Event, event_from_json, event_to_json
+from hushtune.privacy.events import Event
 from hushtune.privacy.guarantee import Privacy
+from hushtune.privacy.registry import event_from_json, event_to_json
 from hushtune.privacy.skellam import IntArray
 from hushtune.roster import Id
 from hushtune.space import Candidates, Config, config_key, knob_has
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from hushtune.method import Note
 
 SCHEMA = 1
-_ELSEWHERE = ("cell-counts", "config-sums", "agent-vectors")  # their entries are not about candidates, however many
+_ELSEWHERE = ("cell-counts", "config-sums", "agent-vectors", "curated-scores")  # not one entry per candidate
 
 
 @dataclass(frozen=True)

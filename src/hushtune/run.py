@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from hushtune._version import __version__
-from hushtune.bounds import Bound
-from hushtune.disclosures import CHOICE, Disclosure, of_form, of_gathered, of_sum
+from hushtune.bounds import Bound, Scores
+from hushtune.curated import ANSWERS, Choose, CuratedScores, Recorded
+from hushtune.disclosures import CHOICE, Disclosure, of_form, of_gathered, of_sum, of_tests
 from hushtune.errors import AbortedError, HushtuneError, SettingError
 from hushtune.federation.base import Dropped, Federation
 from hushtune.forms import Form
 from hushtune.method import Note
-from hushtune.privacy import skellam
 from hushtune.privacy.accounting import Budget, Rule, Sums, gaussian_start, rule_to_json, smallest_scale
 from hushtune.privacy.charges import Charge, charge_of
 from hushtune.privacy.events import Event
@@ -54,7 +54,7 @@ def calibrate(bounds: tuple[Bound, ...], privacy: Privacy, rule: Rule, at: Place
     if cost(0.0) == 0:  # nobody can change anything: every ballot is the same
         return Noise(0.0, at)
     start = gaussian_start(lambda s: plan_of(bounds, privacy, Noise(s, at)), privacy.epsilon, privacy.delta)
-    if 2 * start * start > skellam.LARGEST_VARIANCE:
+    if start > min(bound.loudest for bound in bounds):
         raise SettingError(
             f"epsilon={privacy.epsilon:g} with delta={privacy.delta:g} needs noise of standard deviation {start:.3g} "
             "on such a sum, more than can be drawn; choose a larger epsilon or delta"
@@ -165,6 +165,12 @@ class Run:
         self.disclosures.append(of_form(query, opened, form))
         return np.array(opened.blocks[form.block])
 
+    def curate(self, query: Query, choose: Choose) -> int:
+        """Opens the answers to tests that a trusted curator makes."""
+        opened = self._next(query, gathered=False, choose=choose)
+        self.disclosures += of_tests(query, opened, self.noise, self._privacy)
+        return choose(Recorded(opened.blocks[ANSWERS], len(self.candidates)))
+
     def gather(self, query: Query) -> Mapping[Id, Mapping[str, IntArray]]:
         """Opens every client's own answer."""
         if self._privacy is not None or self._seal.name != "clear":
@@ -173,13 +179,13 @@ class Run:
         self.disclosures.append(of_gathered(query, opened))
         return opened.arrays()
 
-    def _next(self, query: Query, gathered: bool, form: Form | None = None) -> Opened:
+    def _next(self, query: Query, gathered: bool, form: Form | None = None, choose: Choose | None = None) -> Opened:
         """The next step's opening: what an interrupted run has on record, or what clients say."""
         step = len(self.opened)
         if not self._announced(query, step):
             raise HushtuneError(f"a method asked for a sum (step {step}) that its `bounds` did not announce")
         kept = self._folder.opening(step)
-        opened, dropped, late = kept if kept is not None else self._open(query, step, gathered, form)
+        opened, dropped, late = kept if kept is not None else self._open(query, step, gathered, form, choose)
         if kept is None:
             self._folder.keep(opened, dropped, late)
         self.opened.append(opened)
@@ -207,7 +213,7 @@ class Run:
         which = f"{len(self.opened) + 1} of {len(self._bounds)}: " if len(self._bounds) > 1 else ""
         return self._federation.exchange(which + _LABELS.get(self._seal.name, "") + name, out, self._progress)
 
-    def _open(self, query: Query, step: int, gathered: bool, form: Form | None) -> Kept:
+    def _open(self, query: Query, step: int, gathered: bool, form: Form | None, choose: Choose | None) -> Kept:
         roster = self._federation.roster
         self._score(query)
         request = Request(
@@ -229,6 +235,11 @@ class Run:
         total, dropped, late = self._session.sum(message, query.bound.length, bits, self._exchange, last, self._reserve)
         answered = self._enough(dropped)
         drawn = SystemRandomness() if self._seed is None else SimulatedRandomness(self._seed, f"curator {step}")
+        if choose is not None:
+            assert isinstance(query.bound, Scores)
+            curated = CuratedScores(total, query.bound, len(roster) * self._voters, self.noise, drawn)
+            choose(curated)
+            return Opened(query.name, {ANSWERS: curated.answers}, 0.0, answered), dropped, late
         total = total + self.noise.curated(len(total), drawn)
         variance = self.noise.opened_variance(self.honest, answered)
         return Opened(query.name, _plain(query, total), variance, answered), dropped, late
@@ -379,6 +390,13 @@ class Replay:
         ):
             raise SettingError("an opening is not the form of its sum that its method asks for")
         return values
+
+    def curate(self, query: Query, choose: Choose) -> int:
+        """From the recorded answers, all of which must be asked for."""
+        answers = Recorded(self._next(query, gathered=False).blocks.get(ANSWERS, []), len(self.candidates))
+        place = choose(answers)
+        answers.check_end()
+        return place
 
     def gather(self, query: Query) -> Mapping[Id, Mapping[str, IntArray]]:
         """Every client's own answer of the next step, as recorded."""

@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from hushtune.bounds import Scores
 from hushtune.checks import integer, kind
 from hushtune.client import Client, Party
+from hushtune.curated import Choose, CuratedScores
 from hushtune.errors import HushtuneError
 from hushtune.method import Note
 from hushtune.privacy import skellam
+from hushtune.privacy.noise import Noise
 from hushtune.privacy.release import contribution
 from hushtune.privacy.skellam import IntArray
 from hushtune.query import Query, in_blocks
@@ -91,15 +94,26 @@ class Shortcut:
 
     def sum(self, query: Query) -> Mapping[str, IntArray]:
         """The exact sum, kept, plus fresh noise."""
+        exact = self._exact(query)
+        return in_blocks(query, exact + skellam.sample(self._variance, len(exact), self._randomness))
+
+    def _exact(self, query: Query) -> IntArray:
         if query not in self._sums:
             rows = [contribution(query, party, self._parts, private=True) for party in self._parties]
             self._sums[query] = np.sum(rows, axis=0, dtype=np.int64)
-        exact = self._sums[query]
-        return in_blocks(query, exact + skellam.sample(self._variance, len(exact), self._randomness))
+        return self._sums[query]
 
     def sealed(self, query: Query) -> Sealed:
         """Computed from the exact sum: the same values as under encryption."""
         return Sealed(query, lambda query, form: form.of(self.sum(query)))
+
+    def curate(self, query: Query, choose: Choose) -> int:
+        """From the exact sum, with fresh noise."""
+        assert isinstance(query.bound, Scores)
+        sums = self._exact(query)
+        units = len(self._parties) * self._parts.voters
+        noise = Noise(float(self._variance) ** 0.5, "curator")
+        return choose(CuratedScores(sums, query.bound, units, noise, self._randomness))
 
     def gather(self, query: Query) -> Mapping[Id, Mapping[str, IntArray]]:
         """Every client's own answer; without noise only, as in a real run."""

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from hushtune.privacy.accounting import renyi_epsilon
+from hushtune.privacy.steps import PureTests
 from hushtune.seals.base import floor_share
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ def _guarantee(result: Result) -> list[str]:
         f"  Asked for: epsilon {privacy.epsilon:g}, delta {privacy.delta:g}. Computed from the recorded events "
         f"under rule '{result.rule['name']}'.",
         _noise(result),
+        *_scored_on(result),
         *_sampling(result),
         *_beside(result),
         "  A client whose scoring fails contributes a vector that depends on no data; nobody is told.",
@@ -92,6 +94,12 @@ def _guarantee(result: Result) -> list[str]:
 
 
 def _noise(result: Result) -> str:
+    if any(isinstance(event, PureTests) for event in result.plan):
+        drawn = "coins" if "mechanism" in result.method else "discrete Laplace noise, on every candidate twice,"
+        return (
+            f"  Noise: exact {drawn} of scale {result.noise['scale']:.4g}, where one unit's score moves by "
+            f"{result.plan[0].epsilon * result.noise['scale'] / 2:.0f}; drawn by the server."  # type: ignore[attr-defined]
+        )
     if result.seal["name"] == "curator":
         return (
             f"  Noise: Gaussian of standard deviation {result.noise['scale']:.4g}, rounded to integers, which the "
@@ -101,6 +109,21 @@ def _noise(result: Result) -> str:
         f"  Noise: integer (Skellam) of standard deviation {result.noise['scale']:.4g} from any "
         f"{result.noise['honest']:.0f} honest clients, in shares that each client draws itself."
     )
+
+
+def _scored_on(result: Result) -> list[str]:
+    """Which rows scores are computed on, where a curator tests scores."""
+    rows = result.method.get("validation")
+    if rows is None:
+        return []
+    if rows == "own":
+        return ["  Scored on: rows of each unit's own, which the guarantee covers like all its rows."]
+    if rows == "public":
+        return ["  Scored on: rows that were declared PUBLIC. The guarantee does not cover them."]
+    return [
+        f"  Scored on: {rows} protected rows that all units share. The guarantee covers them, if a score is a mean over "
+        "them: one of them then moves every unit's score by 1/rows."
+    ]
 
 
 def _sampling(result: Result) -> list[str]:

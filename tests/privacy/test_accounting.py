@@ -21,7 +21,8 @@ from hushtune.privacy.accounting import (
     rule_from_json,
     rule_to_json,
 )
-from hushtune.privacy.events import SkellamShift, event_from_json, event_to_json
+from hushtune.privacy.events import SkellamShift
+from hushtune.privacy.registry import event_from_json, event_to_json
 from hushtune.run import calibrate
 
 DELTA = 1e-5

@@ -16,8 +16,8 @@ from hushtune.methods.ballots import TopVotes
 from hushtune.privacy import release
 from hushtune.privacy.accounting import Sums
 from hushtune.privacy.audit import epsilon_lower_bound
-from hushtune.privacy.events import event_from_json
 from hushtune.privacy.noise import Noise
+from hushtune.privacy.registry import event_from_json
 from hushtune.privacy.release import respond
 from hushtune.privacy.request import Request
 from hushtune.randomness import SimulatedRandomness

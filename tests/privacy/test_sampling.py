@@ -19,8 +19,9 @@ from hushtune.bench.fts import moments_epsilon, pld_epsilon
 from hushtune.bounds import Ball, KHot
 from hushtune.methods.ballots import SoftVotes
 from hushtune.privacy.accounting import epsilon_of, rdp_of, renyi_epsilon
-from hushtune.privacy.events import GaussianVector, SkellamVector, event_from_json, event_to_json
+from hushtune.privacy.events import GaussianVector, SkellamVector
 from hushtune.privacy.noise import Noise
+from hushtune.privacy.registry import event_from_json, event_to_json
 from hushtune.privacy.release import contribution, respond
 from hushtune.randomness import SimulatedRandomness
 from hushtune.rows import WHOLE

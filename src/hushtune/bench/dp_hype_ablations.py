@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hushtune.bounds import LOUDEST
 from hushtune.client import Party
 from hushtune.errors import BoundError
 from hushtune.method import Method, Openings
@@ -35,6 +36,7 @@ class Accuracies:
     largest: ClassVar[int] = _STEPS
     total: ClassVar[None] = None
     rate: ClassVar[float] = 1.0
+    loudest: ClassVar[float] = LOUDEST
 
     def check(self, vector: Any) -> IntArray:
         """Refuses accuracies outside [0, 1], and too many."""

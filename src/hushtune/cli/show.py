@@ -17,8 +17,8 @@ from hushtune.bench import machine
 from hushtune.federation.local import default_home
 from hushtune.planning import Plan
 from hushtune.privacy.accounting import Budget, rule_to_json
-from hushtune.privacy.events import event_to_json
 from hushtune.privacy.ledger import Ledger
+from hushtune.privacy.registry import event_to_json
 from hushtune.result import Result
 from hushtune.sharing import HEARD, SharingPlan
 from hushtune.simulation import figure_rows

@@ -8,11 +8,13 @@ from typing import Any
 from hushtune.errors import SettingError
 from hushtune.method import Method
 from hushtune.methods.combine import Combine
+from hushtune.methods.propose import NoisyMax, ProposeTest
 from hushtune.methods.surface import Surface
 from hushtune.methods.thompson import Thompson
 from hushtune.methods.vote import Vote
 
-METHODS: dict[str, type[Method]] = {method.name: method for method in (Vote, Surface, Combine, Thompson)}
+_ALL = (Vote, Surface, Combine, Thompson, ProposeTest, NoisyMax)
+METHODS: dict[str, type[Method]] = {method.name: method for method in _ALL}
 
 
 def method_from_json(raw: Mapping[str, Any]) -> Method:

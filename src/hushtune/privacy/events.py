@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Protocol
 
@@ -298,26 +298,3 @@ class Exact:
     def rdp(self, order: float) -> float:
         """Infinite."""
         return math.inf
-
-
-EVENTS: dict[str, type[Any]] = {kind.name: kind for kind in (SkellamShift, SkellamVector, GaussianVector, Exact)}
-
-
-def event_to_json(event: Event) -> dict[str, Any]:
-    """The event as plain values."""
-    return {"event": event.name, **asdict(event)}  # type: ignore[call-overload]
-
-
-def event_from_json(raw: Mapping[str, Any]) -> Event:
-    """The event that `event_to_json` wrote; an unknown one is refused, never skipped."""
-    if not isinstance(raw, Mapping):
-        raise SettingError(f"an event must have a name and fields, but got {type(raw).__name__}")
-    fields = dict(raw)
-    kind = EVENTS.get(fields.pop("event", ""))
-    if kind is None:
-        raise SettingError(f"event must be one of {sorted(EVENTS)}, but got {raw.get('event')!r}")
-    try:
-        event: Event = kind(**fields)
-    except TypeError:
-        raise SettingError(f"event '{kind.name}' got unknown or missing fields: {sorted(fields)}") from None
-    return event

@@ -32,8 +32,8 @@ from hushtune.privacy.accounting import (
     rule_from_json,
 )
 from hushtune.privacy.charges import Charge, Terms, left_of, total_of
-from hushtune.privacy.events import event_from_json, event_to_json
 from hushtune.privacy.guarantee import Privacy, check_terms
+from hushtune.privacy.registry import event_from_json, event_to_json
 
 _APPLICATION = 0x48555348  # "HUSH"
 _VERSION = 1

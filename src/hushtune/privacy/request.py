@@ -11,9 +11,10 @@ from typing import Any
 
 from hushtune.errors import WireError
 from hushtune.forms import Form, form_from_json
-from hushtune.privacy.events import Event, event_from_json, event_to_json
+from hushtune.privacy.events import Event
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.noise import Noise
+from hushtune.privacy.registry import event_from_json, event_to_json
 from hushtune.query import Query, query_from_json, query_to_json
 from hushtune.rows import Parts
 from hushtune.seals import seal_from_json

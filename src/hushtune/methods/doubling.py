@@ -1,0 +1,121 @@
+"""Propose-test with doubling (Ding and Wu 2022, Algorithm 1): how the threshold moves, for one run or for many.
+
+The threshold is u0 + g (units + step), with `units` and `step` integers: as floats, the bound on the number of tests
+does not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtune.errors import SettingError
+from hushtune.space import FloatArray
+
+_AT_ONCE = 2_000  # runs
+
+
+def room(granularity: float, start: float) -> int:
+    """How many units of g there are between u0 and 1, rounded up. Both are read as decimals: .7 + 3 (.1) is 1."""
+    return -(-(1 - Fraction(repr(start))) // Fraction(repr(granularity)))
+
+
+def most_tests(units: int) -> int:
+    """T_max: a test that is passed gains at least one unit, and only every other one fails while the step is 1."""
+    return 2 * units - 1
+
+
+def moved(units: Any, step: Any, passed: Any) -> tuple[Any, Any]:
+    """After a test: what it proposed is reached and the step doubles, or the step is halved. Numbers or arrays."""
+    return units + step * passed, np.where(passed, 2 * step, step // 2)
+
+
+def going(units: Any, step: Any, most: int) -> Any:
+    """Whether there is another test."""
+    return (step > 0) & (units < most)
+
+
+def level(units: int, step: int, granularity: float, start: float) -> Fraction:
+    """The threshold that is proposed."""
+    return Fraction(repr(start)) + (units + step) * Fraction(repr(granularity))
+
+
+def simulate(
+    utilities: FloatArray,
+    partitions: int,
+    epsilon0: float,
+    granularity: float,
+    start: float,
+    tests: int,
+    runs: int,
+    seed: int,
+    watch: Callable[[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]], None] | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Many runs on known utilities, with Laplace noise from a seed: for planning and for figures, never for privacy.
+
+    Args:
+        utilities: of the candidates, each in [0, 1], shape (candidates,), or one row per run, shape (runs, candidates).
+        partitions: over how many they are averages.
+        epsilon0: of one test.
+        granularity: g.
+        start: u0.
+        tests: after how many a run is stopped.
+        runs: how many.
+        seed: of noise and orders.
+        watch: called after every test with the numbers of the runs that made it, and their units and steps.
+
+    Returns:
+        the place that each run chose (-1: none), and how many tests it made, both of shape (runs,).
+    """
+    utilities = np.asarray(utilities, dtype=np.float64)
+    if utilities.size == 0 or not (utilities.min() >= 0 and utilities.max() <= 1):
+        raise SettingError(f"utilities must be numbers in [0, 1], but got {_range(utilities)}")
+    chosen, made = np.full(runs, -1), np.zeros(runs, dtype=np.int64)
+    every = np.broadcast_to(utilities, (runs, utilities.shape[-1]))
+    for first in range(0, runs, _AT_ONCE):
+        rng = np.random.default_rng([seed, first])
+        block = slice(first, min(runs, first + _AT_ONCE))
+        seen = (lambda at, u, s, first=first: watch(at + first, u, s)) if watch is not None else None
+        chosen[block], made[block] = _block(
+            every[block], 2 / (partitions * epsilon0), granularity, start, tests, rng, seen
+        )
+    return chosen, made
+
+
+def _range(utilities: FloatArray) -> str:
+    return f"{utilities.min():g} to {utilities.max():g}" if utilities.size else "none"
+
+
+def _block(
+    utilities: FloatArray,
+    scale: float,
+    granularity: float,
+    start: float,
+    tests: int,
+    rng: np.random.Generator,
+    watch: Callable[..., None] | None,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    runs, size = utilities.shape
+    most = room(granularity, start)
+    units, step = np.zeros(runs, dtype=np.int64), np.ones(runs, dtype=np.int64)
+    chosen, made = np.full(runs, -1), np.zeros(runs, dtype=np.int64)
+    at = np.arange(runs)
+    while at.size:
+        threshold = start + granularity * (units[at] + step[at]) + rng.laplace(scale=scale, size=len(at))
+        noise = rng.standard_exponential((len(at), size), dtype=np.float32) * np.float32(2 * scale)
+        signs = rng.integers(0, 2, (len(at), size), dtype=np.int8) * 2 - 1
+        above = utilities[at] + signs * noise >= threshold[:, None]
+        passed = above.any(axis=1)
+        # In a random order the first of those above is each of them with the same chance.
+        pick = np.where(above, rng.random((len(at), size), dtype=np.float32), -1).argmax(axis=1)
+        chosen[at[passed]] = pick[passed]
+        units[at], step[at] = moved(units[at], step[at], passed)
+        made[at] += 1
+        if watch is not None:
+            watch(at, units[at], step[at])
+        at = at[going(units[at], step[at], most) & (made[at] < tests)]
+    return chosen, made

@@ -1,0 +1,297 @@
+"""Tuning by a trusted curator: propose-test with doubling (Ding and Wu 2022), and one noisy maximum."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from hushtune.bounds import Scores
+from hushtune.checks import integer, number
+from hushtune.client import Party
+from hushtune.curated import MECHANISMS, Curated, Mechanism
+from hushtune.errors import ObjectiveError, SettingError
+from hushtune.method import Facts, Method, Openings
+from hushtune.methods.contributions import loss_range
+from hushtune.methods.doubling import going, level, most_tests, moved, room
+from hushtune.privacy.accounting import epsilon_of
+from hushtune.privacy.guarantee import Privacy
+from hushtune.privacy.steps import PureTests
+from hushtune.query import register
+from hushtune.rows import MOST_VOTERS
+from hushtune.search import LARGEST_SEED, Search
+from hushtune.space import Candidates, Config
+
+STEPS = 1_024  # of the integer grid, from the worst score to the best
+_STOPS = ("worst-case", "filter")
+Validation = Literal["own", "public"] | int
+
+
+@register
+@dataclass(frozen=True)
+class CandidateScores:
+    """A unit's score of every candidate, from 0 to 1, for a curator who tests their sums.
+
+    Args:
+        candidates: the public candidates.
+        seed: the public seed with which candidates were scored.
+        losses: the losses that are scored 1 and 0.
+        times: how many tests the curator makes, at the most.
+        sensitivity: by how much one privacy unit can change a sum, in steps of the integer grid.
+    """
+
+    candidates: Candidates
+    seed: int
+    losses: tuple[float, float]
+    times: int
+    sensitivity: int
+    name: ClassVar[str] = "curated-scores"
+    version: ClassVar[int] = 1
+    meaning: ClassVar[str] = "scores, one entry per candidate"
+
+    def __post_init__(self) -> None:
+        integer("seed", self.seed, 0, LARGEST_SEED)
+        object.__setattr__(self, "losses", loss_range(self.losses))
+
+    @property
+    def scored(self) -> tuple[Search, Candidates]:
+        """All candidates."""
+        return Search(self.seed), self.candidates
+
+    @property
+    def blocks(self) -> Mapping[str, int]:
+        """One score per candidate."""
+        return {"scores": len(self.candidates)}
+
+    @property
+    def bound(self) -> Scores:
+        """Each between 0 and 1."""
+        return Scores(len(self.candidates), self.times, STEPS, self.sensitivity)
+
+    def answer(self, party: Party) -> Any:
+        """Scores on the integer grid. What failed is scored 0; a loss outside its range is refused, not clipped."""
+        losses = party.losses(self.candidates.configs, self.seed)
+        best, worst = self.losses
+        known = np.isfinite(losses)
+        outside = losses[known][(losses[known] < best) | (losses[known] > worst)]
+        if outside.size:
+            raise ObjectiveError(
+                f"losses must be in [{best:g}, {worst:g}], but got {outside[0]:g}: give other `losses`"
+            )
+        scores = np.where(known, (worst - losses) / (worst - best), 0.0)
+        return np.rint(scores * STEPS).astype(np.int64)
+
+
+class _Tested(Method):
+    """What both methods share: units are scored, and a trusted curator tests the sums."""
+
+    validation: Validation
+    losses: tuple[float, float]
+
+    def _check(self) -> None:
+        integer("voters", self.voters, 1, MOST_VOTERS)
+        if isinstance(self.validation, bool) or not (
+            self.validation in ("own", "public") or (isinstance(self.validation, int) and self.validation >= 1)
+        ):
+            raise SettingError(
+                "validation must be 'own', 'public', or the number of protected rows that all units are scored on, "
+                f"but got {self.validation!r}"
+            )
+        object.__setattr__(self, "losses", loss_range(self.losses))
+
+    def _guarded(self, facts: Facts) -> Privacy:
+        """The guarantee, if there is one and the seal is a curator's."""
+        if facts.privacy is None:
+            raise SettingError(f"method '{self.name}' needs privacy: without, take the best candidate")
+        if facts.seal.noise_at != "curator":
+            raise SettingError(
+                f"method '{self.name}' needs a server that is trusted with every client's scores: give seal=Curator(), "
+                f"but got seal '{facts.seal.name}'"
+            )
+        if isinstance(self.validation, int) and facts.privacy.unit != "record":
+            raise SettingError(
+                f"protected rows to score on (validation={self.validation}) are for unit='record', but got "
+                f"unit='{facts.privacy.unit}'"
+            )
+        return facts.privacy
+
+    def sensitivity(self, units: int) -> int:
+        """In steps. One unit's scores change by the whole range at the most.
+
+        A protected row that all units are scored on changes each one's score by 1/rows, if scores are means over rows;
+        on the grid, by that many steps rounded up.
+        """
+        return max(STEPS, units * -(-STEPS // self.validation)) if isinstance(self.validation, int) else STEPS
+
+
+@dataclass(frozen=True)
+class ProposeTest(_Tested):
+    """Propose-test tuning with doubling step (Ding and Wu 2022), Algorithm 1.
+
+    A threshold is proposed; if a candidate's noisy mean score reaches the noisy threshold, it becomes the choice and
+    the next step up is twice as large, else half as large. Ends at 1 or when the step is 0.
+
+    How many tests there are depends on the data, so the guarantee counts T of them: the worst case, or as many as
+    epsilon pays for. Its noise is what epsilon takes for T tests.
+
+    Args:
+        voters: into how many parts each client splits its rows (the paper's partitions), with unit="record"; 1: each
+            client is one.
+        granularity: g, the smallest gain of a threshold.
+        start: u0, where thresholds begin.
+        stop: "worst-case": T is 2 ceil((1 - u0) / g) - 1, which no run exceeds. "filter": the run stops when tests of
+            `epsilon0` each have used up epsilon.
+        epsilon0: of one test, for stop="filter".
+        tests: T. It follows from the above.
+        default: the place of the candidate that is chosen if no test is passed.
+        validation: which rows units are scored on: their "own", "public" ones, or protected ones that all share: then
+            how many, and scores must be means over them.
+        losses: the losses that are scored 1 and 0; others are refused.
+        units: how many units are scored. It follows from clients and voters.
+    """
+
+    voters: int = 1
+    granularity: float = 0.1
+    start: float = 0.0
+    stop: Literal["worst-case", "filter"] = "worst-case"
+    epsilon0: float | None = None
+    tests: int | None = None
+    default: int = 0
+    validation: Validation = "own"
+    losses: tuple[float, float] = (0.0, 1.0)
+    units: int | None = None
+    name: ClassVar[str] = "propose-test"
+
+    def __post_init__(self) -> None:
+        self._check()
+        number("granularity", self.granularity, 1e-4, 1, "[)")
+        number("start", self.start, 0, 1, "[)")
+        if self.stop not in _STOPS:
+            raise SettingError(f"stop must be one of {list(_STOPS)}, but got {self.stop!r}")
+        if (self.stop == "filter") != (self.epsilon0 is not None):
+            raise SettingError(
+                "epsilon0 is for stop='filter', which needs it; in the worst case it follows from epsilon, but got "
+                f"stop='{self.stop}', epsilon0={self.epsilon0}"
+            )
+        if self.epsilon0 is not None:
+            number("epsilon0", self.epsilon0, 1e-6, 50)
+        integer("default", self.default, 0)
+
+    def settled(self, facts: Facts) -> ProposeTest:
+        """With its number of tests."""
+        privacy = self._guarded(facts)
+        if self.default >= len(facts.candidates):
+            raise SettingError(f"`default < {len(facts.candidates)}` candidates must hold, but got {self.default}")
+        tests = most_tests(room(self.granularity, self.start))
+        if self.epsilon0 is not None:
+            tests = affordable(self.epsilon0, privacy, tests)
+        return replace(self, tests=tests, units=facts.clients * self.voters)
+
+    def query(self, candidates: Candidates, seed: int) -> CandidateScores:
+        """What each unit is asked."""
+        if self.tests is None or self.units is None:
+            raise SettingError("tests and units are not settled; ask `settled` first")
+        return CandidateScores(candidates, seed, self.losses, self.tests, self.sensitivity(self.units))
+
+    def bounds(self, candidates: Candidates) -> tuple[Scores, ...]:
+        """All tests, of one sum."""
+        return (self.query(candidates, 0).bound,)
+
+    def run(self, run: Openings) -> Config:
+        """Algorithm 1; candidates are visited in a public random order, another one for every test."""
+        most = room(self.granularity, self.start)
+        units, made, found = 0, 0, self.default
+
+        def choose(curated: Curated) -> int:
+            nonlocal units, made, found
+            units, step, made, found = 0, 1, 0, self.default
+            while going(units, step, most) and made < (self.tests or 0):
+                order = public_order(run.id, made, len(run.candidates))
+                place = curated.above_threshold(level(units, step, self.granularity, self.start), order)
+                if place is not None:
+                    found = place
+                units, step = (int(value) for value in moved(units, step, place is not None))
+                made += 1
+            return found
+
+        place = run.curate(self.query(run.candidates, run.search.seed), choose)
+        run.note("tests made", float(made))
+        run.note("threshold reached, which is no estimate of a score", self.start + units * self.granularity)
+        return run.candidates[place]
+
+
+@dataclass(frozen=True)
+class NoisyMax(_Tested):
+    """One noisy maximum over the same mean scores: permute-and-flip, or the exponential mechanism.
+
+    Args:
+        voters: as for `ProposeTest`.
+        mechanism: "permute-and-flip" (McKenna and Sheldon 2020), which is never worse on average, or "exponential"
+            (McSherry and Talwar 2007).
+        validation: as for `ProposeTest`.
+        losses: as for `ProposeTest`.
+        units: how many units are scored. It follows from clients and voters.
+    """
+
+    voters: int = 1
+    mechanism: Mechanism = "permute-and-flip"
+    validation: Validation = "own"
+    losses: tuple[float, float] = (0.0, 1.0)
+    units: int | None = None
+    name: ClassVar[str] = "noisy-max"
+
+    def __post_init__(self) -> None:
+        self._check()
+        if self.mechanism not in MECHANISMS:
+            raise SettingError(f"mechanism must be one of {list(MECHANISMS)}, but got {self.mechanism!r}")
+
+    def settled(self, facts: Facts) -> NoisyMax:
+        """With its number of units."""
+        self._guarded(facts)
+        return replace(self, units=facts.clients * self.voters)
+
+    def query(self, candidates: Candidates, seed: int) -> CandidateScores:
+        """What each unit is asked."""
+        if self.units is None:
+            raise SettingError("units are not settled; ask `settled` first")
+        return CandidateScores(candidates, seed, self.losses, 1, self.sensitivity(self.units))
+
+    def bounds(self, candidates: Candidates) -> tuple[Scores, ...]:
+        """One choice."""
+        return (self.query(candidates, 0).bound,)
+
+    def run(self, run: Openings) -> Config:
+        """One choice."""
+        query = self.query(run.candidates, run.search.seed)
+        return run.candidates[run.curate(query, lambda curated: curated.noisy_max(self.mechanism))]
+
+
+def affordable(epsilon0: float, privacy: Privacy, most: int) -> int:
+    """The privacy filter for tests of one cost: how many epsilon pays for under optimal composition, at most `most`.
+
+    Because every test costs the same whatever was answered before, the fully adaptive filter is a number that is known
+    beforehand, and all of it is charged beforehand.
+    """
+
+    def cost(tests: int) -> float:
+        return epsilon_of((PureTests(epsilon0, tests),), privacy.delta)
+
+    if cost(1) > privacy.epsilon:
+        raise SettingError(
+            f"epsilon={privacy.epsilon:g} does not pay for one test of epsilon0={epsilon0:g}: at least "
+            f"epsilon={epsilon0:g} would, or a smaller epsilon0"
+        )
+    low, high = 1, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if cost(middle) <= privacy.epsilon else (low, middle - 1)
+    return low
+
+
+def public_order(run: str, test: int, size: int) -> list[int]:
+    """A permutation that anybody can compute from the run's id: no candidate is favoured by its place in the list."""
+    seed = int.from_bytes(hashlib.sha256(f"hushtune order {run} {test}".encode()).digest(), "big")
+    return [int(place) for place in np.random.default_rng(seed).permutation(size)]

@@ -1,0 +1,34 @@
+"""Events as plain values, by name: what ledgers, requests and results keep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from hushtune.errors import SettingError
+from hushtune.privacy.events import Event, Exact, GaussianVector, SkellamShift, SkellamVector
+from hushtune.privacy.steps import PureTests, SelectedRuns, TrainingSteps
+
+_KINDS = (SkellamShift, SkellamVector, GaussianVector, PureTests, TrainingSteps, SelectedRuns, Exact)
+EVENTS: dict[str, type[Any]] = {kind.name: kind for kind in _KINDS}
+
+
+def event_to_json(event: Event) -> dict[str, Any]:
+    """The event as plain values."""
+    return {"event": event.name, **asdict(event)}  # type: ignore[call-overload]
+
+
+def event_from_json(raw: Mapping[str, Any]) -> Event:
+    """The event that `event_to_json` wrote; an unknown one is refused, never skipped."""
+    if not isinstance(raw, Mapping):
+        raise SettingError(f"an event must have a name and fields, but got {type(raw).__name__}")
+    fields = dict(raw)
+    kind = EVENTS.get(fields.pop("event", ""))
+    if kind is None:
+        raise SettingError(f"event must be one of {sorted(EVENTS)}, but got {raw.get('event')!r}")
+    try:
+        event: Event = kind(**fields)
+    except TypeError:
+        raise SettingError(f"event '{kind.name}' got unknown or missing fields: {sorted(fields)}") from None
+    return event

@@ -1,0 +1,189 @@
+"""Events that stand for many steps: tests by a curator, private training, and the best of several private trainings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hushtune.checks import integer, number
+from hushtune.errors import SettingError
+from hushtune.privacy.events import GaussianVector
+
+_LARGEST = 50.0  # epsilon of a single test: less noise counts as none
+_MOST_STEPS = 2**30
+
+
+@dataclass(frozen=True)
+class PureTests:
+    """`times` answers, one after the other, each (epsilon, 0)-private whatever was asked and answered before.
+
+    Randomised response loses the most privacy of all such answers, and its composition is that of the worst case
+    (Kairouz, Oh, Viswanath 2015, Theorem 3.3). Fewer answers than announced lose no more.
+
+    Args:
+        epsilon: of one answer.
+        times: how many, at the most.
+    """
+
+    epsilon: float
+    times: int = 1
+    name: ClassVar[str] = "pure-tests"
+    tight: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        integer("times", self.times, 1, _MOST_STEPS)
+        if type(self.epsilon) not in (int, float) or not self.epsilon >= 0:
+            raise SettingError(f"`epsilon >= 0` must hold, but got {self.epsilon!r}")
+
+    @property
+    def bare(self) -> bool:
+        """No noise worth the name."""
+        return self.epsilon > _LARGEST
+
+    def interval(self) -> float:
+        """The composed losses are rounded once, so a thousandth of a single one will do."""
+        return max(1e-6, 1e-3 * min(self.epsilon, 1.0))
+
+    def pld(self, interval: float, times: int) -> Any:
+        """All steps at once: i of n randomised responses against the odds lose (n - 2i) epsilon."""
+        from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution, identity
+        from scipy.stats import binom
+
+        total = self.times * times
+        if self.epsilon == 0:
+            return identity(value_discretization_interval=interval)
+        against = np.arange(total + 1)
+        chance = binom.pmf(against, total, 1 / (1 + math.exp(self.epsilon)))
+        places = np.ceil((total - 2 * against) * self.epsilon / interval).astype(np.int64)
+        rounded: dict[int, float] = {}
+        for place, mass in zip(places.tolist(), chance.tolist(), strict=True):
+            rounded[place] = rounded.get(place, 0.0) + mass
+        return PrivacyLossDistribution.create_from_rounded_probability(
+            rounded, max(0.0, 1 - math.fsum(chance)), interval
+        )
+
+    def rdp(self, order: float) -> float:
+        """Of randomised response (Mironov 2017, Proposition 5)."""
+        if self.bare:
+            return math.inf
+        likely, rare = -math.log1p(math.exp(-self.epsilon)), -math.log1p(math.exp(self.epsilon))
+        log_sum = np.logaddexp(order * likely + (1 - order) * rare, order * rare + (1 - order) * likely)
+        return self.times * max(0.0, float(log_sum)) / (order - 1)
+
+
+@dataclass(frozen=True)
+class TrainingSteps:
+    """DP-SGD (Abadi et al. 2016): in each step every row is in the batch with chance `rate`, by a secret coin.
+
+    About rows that are added or removed, as Poisson sampling needs it.
+
+    Args:
+        multiplier: standard deviation of the noise, in units of the clipping norm.
+        rate: the chance.
+        steps: how many.
+    """
+
+    multiplier: float
+    rate: float
+    steps: int
+    name: ClassVar[str] = "training-steps"
+    tight: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        integer("steps", self.steps, 1, _MOST_STEPS)
+        self._step()
+
+    def _step(self) -> GaussianVector:
+        return GaussianVector(self.multiplier, 1.0, self.rate)
+
+    @property
+    def bare(self) -> bool:
+        """No noise worth the name."""
+        return self._step().bare
+
+    def interval(self) -> float:
+        """As for one step."""
+        return self._step().interval()
+
+    def pld(self, interval: float, times: int) -> Any:
+        """All steps together."""
+        return self._step().pld(interval, self.steps * times)
+
+    def rdp(self, order: float) -> float:
+        """All steps together."""
+        return self.steps * self._step().rdp(order)
+
+
+@dataclass(frozen=True)
+class SelectedRuns:
+    """The best of a secret random number of private trainings, each with a candidate drawn anew (with replacement).
+
+    Papernot and Steinke 2022, Theorems 2 (truncated negative binomial) and 6 (Poisson): nothing but the best run is
+    ever seen, not even how many there were. Computed by dp-accounting.
+
+    Args:
+        run: what one run costs, whichever candidate it trains.
+        mean: mean number of runs.
+        shape: of the truncated negative binomial distribution: 0 is logarithmic, 1 geometric; None: Poisson.
+        score: standard deviation of the noise on a run's count of right answers; 0: scored on public rows.
+    """
+
+    multiplier: float
+    rate: float
+    steps: int
+    mean: float
+    shape: float | None = 1.0
+    score: float = 0.0
+    name: ClassVar[str] = "selected-runs"
+    tight: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        TrainingSteps(self.multiplier, self.rate, self.steps)
+        number("mean", self.mean, 1, 1e6)
+        if self.shape is not None:
+            number("shape", self.shape, 0, 1e3)
+        number("score", self.score, 0, 1e6)
+
+    @property
+    def bare(self) -> bool:
+        """No noise worth the name."""
+        return GaussianVector(self.multiplier, 1.0, self.rate).bare or 0 < self.score < 0.1
+
+    def interval(self) -> float:
+        """Of no use: there is no distribution to put on a grid."""
+        return 1e-3
+
+    def pld(self, interval: float, times: int) -> Any:
+        """Not known."""
+        raise SettingError("the best of several runs has no known privacy loss distribution")
+
+    def rdp(self, order: float) -> float:
+        """By the theorem at the next order that was computed: a divergence never falls with its order."""
+        if self.bare:
+            return math.inf
+        orders, divergences = _selected(self)
+        at = int(np.searchsorted(orders, order))
+        return float(divergences[at]) if at < len(orders) else math.inf
+
+
+@lru_cache(maxsize=256)
+def _selected(event: SelectedRuns) -> tuple[Any, Any]:
+    """Orders, and the divergences of the best run, by dp-accounting."""
+    from dp_accounting import dp_event
+    from dp_accounting.rdp import RdpAccountant
+
+    step = dp_event.PoissonSampledDpEvent(event.rate, dp_event.GaussianDpEvent(event.multiplier))
+    parts = [dp_event.SelfComposedDpEvent(step, event.steps)]
+    if event.score:
+        parts.append(dp_event.GaussianDpEvent(event.score))
+    accountant = RdpAccountant()
+    accountant.compose(
+        dp_event.RepeatAndSelectDpEvent(
+            dp_event.ComposedDpEvent(parts), event.mean, math.inf if event.shape is None else event.shape
+        )
+    )
+    return accountant._orders, np.asarray(accountant._rdp)
