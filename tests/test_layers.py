@@ -31,6 +31,9 @@ ROWS = [  # lowest first; a package name stands for all its modules, unless a mo
         "federation",
         "disclosures",
         "sealed",
+        "curated",
+        "calibration",
+        "replay",
         "method",
         "result",
         "statement",
@@ -40,7 +43,7 @@ ROWS = [  # lowest first; a package name stands for all its modules, unless a mo
         "tuning",
     ],
     ["methods", "data", "training", "flower"],
-    ["verification", "study", "odds", "sharing", "planning"],
+    ["fitted", "fitting", "verification", "study", "odds", "sharing", "choosing", "planning"],
     ["reporting"],
     ["cli", "bench"],
 ]
@@ -113,7 +116,7 @@ def test_only_release_asks_a_query_about_data() -> None:
 
 def test_seeded_randomness_is_made_only_for_simulations() -> None:
     makers = [name for name, path in modules().items() if "SimulatedRandomness(" in path.read_text()]
-    assert sorted(makers) == ["federation.endpoint", "federation.local", "run", "simulation"]
+    assert sorted(makers) == ["federation.endpoint", "federation.local", "simulation"]
     for name, path in modules().items():
         if name.startswith(("privacy", "seals", "mhe")):
             assert "default_rng" not in path.read_text()

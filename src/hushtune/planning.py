@@ -9,11 +9,14 @@ from typing import Any, overload
 import numpy as np
 
 from hushtune.bounds import KHot
+from hushtune.calibration import calibrate, left_in, plan_of, rule_of
 from hushtune.checks import integer, kind, number
+from hushtune.choosing import SPREAD, Choice, ChoicePlan, expect_choice
 from hushtune.errors import LedgerError, SettingError
 from hushtune.method import Facts
 from hushtune.methods.ballots import TopVotes
 from hushtune.methods.decode import MOST_SMOOTHED
+from hushtune.methods.propose import NoisyMax, ProposeTest
 from hushtune.methods.thompson import Thompson
 from hushtune.methods.vote import Vote
 from hushtune.odds import Agreement, bound, counts, smooth_success, success
@@ -25,8 +28,8 @@ from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.noise import Noise
 from hushtune.privacy.request import Request
 from hushtune.progress import Progress
-from hushtune.run import calibrate, left_in, plan_of, rule_of
 from hushtune.seals.base import Seal, sum_bits
+from hushtune.seals.curator import Curator
 from hushtune.seals.masked import Masked
 from hushtune.search import Search
 from hushtune.sharing import AGREEMENT, Setting, SharingPlan, expect
@@ -150,12 +153,30 @@ def plan(
 ) -> SharingPlan: ...
 
 
+@overload
 def plan(
     clients: int,
     candidates: Candidates | int,
     *,
     privacy: Privacy,
-    method: Vote | Thompson | None = None,
+    method: ProposeTest | NoisyMax,
+    voters: int = 1,
+    seal: Seal | None = None,
+    pinned: bool = True,
+    ledger: Ledger | None = None,
+    agreement: float | None = None,
+    repetitions: int = 1_000,
+    seed: int = 0,
+    quiet: bool = False,
+) -> ChoicePlan: ...
+
+
+def plan(
+    clients: int,
+    candidates: Candidates | int,
+    *,
+    privacy: Privacy,
+    method: Vote | Thompson | ProposeTest | NoisyMax | None = None,
     voters: int = 1,
     seal: Seal | None = None,
     pinned: bool = True,
@@ -164,25 +185,27 @@ def plan(
     repetitions: int = 1_000,
     seed: int = 0,
     quiet: bool = False,
-) -> Plan | SharingPlan:
-    """Says beforehand whether a vote can work, or whether agents can hear each other, and what it would cost.
+) -> Plan | SharingPlan | ChoicePlan:
+    """Says beforehand whether a vote or a curator's tests can work, or whether agents can hear each other, and the cost.
 
     Args:
         clients: how many will be asked.
         candidates: the public list, or how many there will be (then taken to have two knobs).
         privacy: the guarantee wanted.
-        method: the vote. Default: `Vote()`. Both ways to decode are looked at, and other k. Or `Thompson(...)`.
+        method: the vote. Default: `Vote()`. Both ways to decode are looked at, and other k. Or `Thompson(...)`,
+            `ProposeTest(...)`, `NoisyMax(...)`.
         voters: ballots per client, if no method is given.
-        seal: how contributions stay hidden. Default: `Masked()`.
+        seal: how contributions stay hidden. Default: `Masked()`; `Curator()` for methods that need it.
         pinned: whether identities will be pinned.
         ledger: the ledger that would be charged; it is read only.
         agreement: how far voters agree. Default: one candidate in 20 is good, and voters differ (overlap .5). For
-            `Thompson` a number: how long the mean of the agents' vectors is, where one may be 1. Default: .6.
+            `Thompson` a number: how long the mean of the agents' vectors is, where one may be 1. Default: .6. For
+            `ProposeTest` and `NoisyMax` a number: how far apart the candidates' mean scores are. Default: .5.
         repetitions: simulated votes.
         seed: of the simulation.
         quiet: no progress bar.
     """
-    integer("clients", clients, 2, 10_000_000)
+    integer("clients", clients, 1 if isinstance(method, ProposeTest | NoisyMax) else 2, 10_000_000)
     integer("repetitions", repetitions, 10, 1_000_000)
     for name, value, wanted in (
         ("privacy", privacy, Privacy),
@@ -190,9 +213,14 @@ def plan(
         ("ledger", ledger, Ledger),
     ):
         kind(name, value, wanted, optional=name != "privacy")
-    kind("method", method, Vote, Thompson)
+    kind("method", method, Vote, Thompson, ProposeTest, NoisyMax)
     if not isinstance(candidates, Candidates):
         candidates = _stand_in(integer("candidates", candidates, 2, 10_000))
+    if isinstance(method, ProposeTest | NoisyMax):
+        spread = number("agreement", SPREAD if agreement is None else agreement, 0, 0.95, "(]")
+        rule = rule_of(ledger, privacy)
+        choice = Choice(clients, candidates, method, privacy, seal or Curator(), rule, spread, repetitions, seed)
+        return expect_choice(choice, lambda events: _books(ledger, events, privacy) if ledger is not None else None)
     size, seal = len(candidates), seal or Masked()
     if isinstance(method, Thompson):
         share = number("agreement", AGREEMENT if agreement is None else agreement, 0, 1, "(]")

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from hushtune._version import __version__
 from hushtune.bounds import Bound, Scores
+from hushtune.calibration import Training, calibrate, plan_of, rule_of
 from hushtune.curated import ANSWERS, Choose, CuratedScores, Recorded
 from hushtune.disclosures import CHOICE, Disclosure, of_form, of_gathered, of_sum, of_tests
-from hushtune.errors import AbortedError, HushtuneError, SettingError
+from hushtune.errors import AbortedError, HushtuneError
 from hushtune.federation.base import Dropped, Federation
 from hushtune.forms import Form
 from hushtune.method import Note
-from hushtune.privacy.accounting import Budget, Rule, Sums, gaussian_start, rule_to_json, smallest_scale
+from hushtune.privacy.accounting import Budget, rule_to_json
 from hushtune.privacy.charges import Charge, charge_of
 from hushtune.privacy.events import Event
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
-from hushtune.privacy.noise import Noise, Place
 from hushtune.privacy.request import Request, parts_of
 from hushtune.privacy.skellam import IntArray
 from hushtune.progress import Progress
 from hushtune.query import Query, in_blocks
-from hushtune.randomness import SimulatedRandomness, SystemRandomness
 from hushtune.result import LedgerNote, Opened, Result
 from hushtune.roster import Id
 from hushtune.runfolder import Kept, RunFolder
@@ -38,46 +37,10 @@ from hushtune.seals.clear import ClearSession
 from hushtune.seals.threshold import Threshold
 from hushtune.seals.threshold_server import ThresholdServer
 from hushtune.search import Search
+from hushtune.simulation import drawn_from
 from hushtune.space import Candidates, Config, Domain, FloatArray
 
 _LABELS = {"masked": "secure sum: ", "threshold": "encrypted: "}
-
-
-@lru_cache(maxsize=64)
-def calibrate(bounds: tuple[Bound, ...], privacy: Privacy, rule: Rule, at: Place = "parties") -> Noise:
-    """The least noise with which opening all the bounded sums stays within epsilon, under a ledger's rule."""
-
-    def cost(scale: float) -> float:
-        events = plan_of(bounds, privacy, Noise(scale, at))
-        return rule.spent([(events, privacy.delta)], privacy.delta).epsilon
-
-    if cost(0.0) == 0:  # nobody can change anything: every ballot is the same
-        return Noise(0.0, at)
-    start = gaussian_start(lambda s: plan_of(bounds, privacy, Noise(s, at)), privacy.epsilon, privacy.delta)
-    if start > min(bound.loudest for bound in bounds):
-        raise SettingError(
-            f"epsilon={privacy.epsilon:g} with delta={privacy.delta:g} needs noise of standard deviation {start:.3g} "
-            "on such a sum, more than can be drawn; choose a larger epsilon or delta"
-        )
-    return Noise(smallest_scale(cost, privacy.epsilon, start), at)
-
-
-def plan_of(bounds: Sequence[Bound], privacy: Privacy, noise: Noise) -> tuple[Event, ...]:
-    """One event per opening."""
-    return tuple(bound.event(noise, privacy.change) for bound in bounds)
-
-
-def rule_of(ledger: Ledger | None, privacy: Privacy | None) -> Rule:
-    """The rule that a run is calibrated and stated under: its ledger's, unless that is made for much larger sums."""
-    if ledger is None or privacy is None or not ledger.exists:
-        return Sums()
-    rule = ledger.terms().rule
-    return rule if rule.states(privacy.budget) else Sums()
-
-
-def left_in(ledger: Ledger | None) -> Budget | None:
-    """What one more run can have; None without a limit."""
-    return ledger.left() if ledger is not None and ledger.exists else None
 
 
 class Run:
@@ -97,6 +60,7 @@ class Run:
         progress: Progress,
         seed: int | None,
         wanted: Budget | None = None,
+        training: Training | None = None,
     ) -> None:
         self.id = folder.run
         self.candidates = candidates
@@ -121,8 +85,14 @@ class Run:
         self._scored: tuple[Search, Domain] | None = None
         self.seconds_scoring = 0.0
         self.rule = rule_of(ledger, privacy)
-        self.noise = calibrate(bounds, privacy, self.rule, seal.noise_at) if privacy else seal.noise(0.0)
-        self.plan = plan_of(bounds, privacy, self.noise) if privacy else ()
+        self.noise = seal.noise(0.0)
+        self.plan: tuple[Event, ...] = ()
+        if privacy is not None:
+            own = privacy if training is None else replace(privacy, epsilon=privacy.epsilon * training.share)
+            self.noise = calibrate(bounds, own, self.rule, seal.noise_at)
+            self.plan = plan_of(bounds, privacy, self.noise)
+        if training is not None and privacy is not None:
+            self.plan = (*self.plan, training.event(self.plan, privacy, self.rule))
         self._ledger_is_new = False
 
         self.honest = seal.honest(len(federation.roster))
@@ -234,7 +204,7 @@ class Run:
         bits = sum_bits(len(roster), self._voters, query.bound, self.share_variance)
         total, dropped, late = self._session.sum(message, query.bound.length, bits, self._exchange, last, self._reserve)
         answered = self._enough(dropped)
-        drawn = SystemRandomness() if self._seed is None else SimulatedRandomness(self._seed, f"curator {step}")
+        drawn = drawn_from(self._seed, f"curator {step}")
         if choose is not None:
             assert isinstance(query.bound, Scores)
             curated = CuratedScores(total, query.bound, len(roster) * self._voters, self.noise, drawn)
@@ -318,26 +288,28 @@ class Run:
             candidates=self.candidates,
             seconds=seconds,
             run=self.id,
-            ledger=self._note(),
+            ledger=note_of(self._ledger, self.id, self._ledger_is_new, self._wanted),
             simulation=None,
             hushtune=__version__,
         )
 
-    def _note(self) -> LedgerNote | None:
-        if self._ledger is None:
-            return None
-        charges = [entry.charge for entry in self._ledger.entries()]
-        return LedgerNote(
-            new=self._ledger_is_new,
-            rule=self._ledger.terms().rule.name,
-            before=self._ledger.spent(without=self.id),
-            runs=len(charges),
-            exact=sum(charge.exact for charge in charges),
-            limit=self._ledger.limit(),
-            spent=self._ledger.spent(),
-            left=self._ledger.left(),
-            wanted=self._wanted,
-        )
+
+def note_of(ledger: Ledger | None, run: str, new: bool, wanted: Budget | None = None) -> LedgerNote | None:
+    """What a result says about the coordinator's ledger."""
+    if ledger is None:
+        return None
+    charges = [entry.charge for entry in ledger.entries()]
+    return LedgerNote(
+        new=new,
+        rule=ledger.terms().rule.name,
+        before=ledger.spent(without=run),
+        runs=len(charges),
+        exact=sum(charge.exact for charge in charges),
+        limit=ledger.limit(),
+        spent=ledger.spent(),
+        left=ledger.left(),
+        wanted=wanted,
+    )
 
 
 def _some(dropped: Mapping[Id, str], most: int = 3) -> str:
@@ -355,83 +327,3 @@ def place_of(config: Config, candidates: Candidates) -> int | None:
         return candidates.index(config)
     except ValueError:
         return None
-
-
-class Replay:
-    """Lets a method decide again from the openings a result recorded. Asks nobody."""
-
-    def __init__(self, run: str, candidates: Candidates, search: Search, asked: int, opened: Sequence[Opened]) -> None:
-        self.id = run
-        self.candidates = candidates
-        self.search = search
-        self.asked = asked
-        self.notes: dict[str, Note] = {}
-        self.left_out: dict[Id, str] = {}
-        self._opened = list(opened)
-        self.queries: list[Query] = []
-
-    def sum(self, query: Query) -> Mapping[str, IntArray]:
-        """The recorded sum of the next step."""
-        return _checked(query, self._next(query, gathered=False).blocks)
-
-    def sealed(self, query: Query) -> Sealed:
-        """The recorded form of the next step's sum, or what follows from the recorded sum."""
-        return Sealed(query, self._form)
-
-    def _form(self, query: Query, form: Form) -> IntArray | FloatArray:
-        opened = self._next(query, gathered=False, form=form)
-        if opened.form is None:
-            return form.of(_checked(query, opened.blocks))
-        values = np.array(opened.blocks.get(form.block))
-        if (
-            opened.form != form.to_json()
-            or values.shape != (query.blocks[form.block],)
-            or values.dtype.kind not in "if"
-        ):
-            raise SettingError("an opening is not the form of its sum that its method asks for")
-        return values
-
-    def curate(self, query: Query, choose: Choose) -> int:
-        """From the recorded answers, all of which must be asked for."""
-        answers = Recorded(self._next(query, gathered=False).blocks.get(ANSWERS, []), len(self.candidates))
-        place = choose(answers)
-        answers.check_end()
-        return place
-
-    def gather(self, query: Query) -> Mapping[Id, Mapping[str, IntArray]]:
-        """Every client's own answer of the next step, as recorded."""
-        own = self._next(query, gathered=True).own or {}
-        return {client: _checked(query, blocks) for client, blocks in own.items()}
-
-    def _next(self, query: Query, gathered: bool, form: Form | None = None) -> Opened:
-        step = len(self.queries)
-        found = self._opened[step] if step < len(self._opened) else None
-        wrong = found is None or found.query != query.name or (found.own is not None) != gathered
-        if found is None or wrong or (found.form is not None and form is None):
-            raise SettingError("the result does not hold the openings that its method asks for")
-        self.queries.append(query)
-        return found
-
-    def leave_out(self, client: Id, reason: str) -> None:
-        """Kept, to be compared."""
-        self.left_out[client] = reason
-
-    def note(self, name: str, value: Note) -> None:
-        """Kept, to be compared."""
-        self.notes[name] = value
-
-    def noise_variance(self) -> float:
-        """As recorded."""
-        return self._opened[len(self.queries) - 1].noise_variance
-
-    def answered(self) -> int:
-        """As recorded."""
-        return self._opened[len(self.queries) - 1].answered
-
-
-def _checked(query: Query, blocks: Mapping[str, list[int]]) -> dict[str, IntArray]:
-    found = {name: np.array(values) for name, values in blocks.items()}
-    shapes = {name: values.shape for name, values in found.items() if values.dtype.kind == "i"}
-    if shapes != {name: (length,) for name, length in query.blocks.items()}:
-        raise SettingError("an opening does not have the integers that its query asks for")
-    return found

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from hushtune.calibration import calibrate, plan_of
 from hushtune.method import Facts
 from hushtune.methods.regions import Weights, attention
 from hushtune.methods.thompson import STEPS, Thompson
 from hushtune.privacy.accounting import Rule, renyi_epsilon, rule_to_json
 from hushtune.privacy.events import Event
 from hushtune.privacy.guarantee import Privacy
-from hushtune.run import calibrate, plan_of
 from hushtune.seals.base import Seal
 from hushtune.search import Search
 from hushtune.space import Candidates

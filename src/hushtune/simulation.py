@@ -20,7 +20,7 @@ from hushtune.privacy.noise import Noise
 from hushtune.privacy.release import contribution
 from hushtune.privacy.skellam import IntArray
 from hushtune.query import Query, in_blocks
-from hushtune.randomness import SimulatedRandomness
+from hushtune.randomness import Randomness, SimulatedRandomness, SystemRandomness
 from hushtune.roster import Id
 from hushtune.rows import Parts
 from hushtune.sealed import Sealed
@@ -48,6 +48,11 @@ class Simulation:
         integer("seed", self.seed, 0)
         integer("draws", self.draws, 1)
         kind("reference", self.reference, Client)
+
+
+def drawn_from(seed: int | None, label: str) -> Randomness:
+    """The system's randomness, or, in a marked simulation, a stream of its seed."""
+    return SystemRandomness() if seed is None else SimulatedRandomness(seed, label)
 
 
 _WORDS = {

@@ -6,13 +6,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from hushtune.privacy.accounting import renyi_epsilon
-from hushtune.privacy.steps import PureTests
+from hushtune.privacy.steps import PureTests, TrainingSteps
 from hushtune.seals.base import floor_share
 
 if TYPE_CHECKING:
     from hushtune.result import LedgerNote, Result
 
-_NEIGHBOURS = {
+RELATIONS = {
     "replace-one": "one {unit}'s data replaced by anything else",
     "zero-out": "one {unit}'s contribution left out, while everybody knows who took part",
     "add-remove": "one {unit} added or removed",
@@ -42,7 +42,9 @@ _OF_METHOD = {
 def not_covered(result: Result) -> tuple[str, ...]:
     """What the guarantee says nothing about."""
     own = _OF_METHOD.get(result.method["name"])
-    return (*_NOT_COVERED, own) if own is not None else _NOT_COVERED
+    trained = any(isinstance(event, TrainingSteps) for event in result.plan)
+    rest = _NOT_COVERED[1:] if trained else _NOT_COVERED
+    return (*rest, own) if own is not None else rest
 
 
 def statement(result: Result) -> str:
@@ -78,7 +80,7 @@ def _guarantee(result: Result) -> list[str]:
     privacy = result.privacy
     if privacy is None:
         return ["Guarantee: NONE. No epsilon was asked for; what was opened is exact."]
-    relation = _NEIGHBOURS[privacy.neighbours].format(unit=privacy.unit)
+    relation = RELATIONS[privacy.neighbours].format(unit=privacy.unit)
     return [
         f"Guarantee: ({result.spent.epsilon:.4g}, {result.spent.delta:g})-differential privacy for each "
         f"{privacy.unit}, neighbours '{privacy.neighbours}': {relation}.",
@@ -88,6 +90,7 @@ def _guarantee(result: Result) -> list[str]:
         *_scored_on(result),
         *_sampling(result),
         *_beside(result),
+        *_trained(result),
         "  A client whose scoring fails contributes a vector that depends on no data; nobody is told.",
         *(_RECORDS if privacy.unit == "record" else ()),
     ]
@@ -121,17 +124,28 @@ def _scored_on(result: Result) -> list[str]:
     if rows == "public":
         return ["  Scored on: rows that were declared PUBLIC. The guarantee does not cover them."]
     return [
-        f"  Scored on: {rows} protected rows that all units share. The guarantee covers them, if a score is a mean over "
-        "them: one of them then moves every unit's score by 1/rows."
+        f"  Scored on: {rows} protected rows that all units share. The guarantee covers them, if a score is a mean "
+        "over them: one of them then moves every unit's score by 1/rows."
+    ]
+
+
+def _trained(result: Result) -> list[str]:
+    """Private training that is charged with the run."""
+    return [
+        f"  It includes the training that follows: {event.steps} steps of DP-SGD, sampling rate {event.rate:.4g}, "
+        f"noise multiplier {event.multiplier:.4g}."
+        for event in result.plan
+        if isinstance(event, TrainingSteps)
     ]
 
 
 def _sampling(result: Result) -> list[str]:
     """What the guarantee counts on besides noise."""
-    rates = Counter(rate for event in result.plan if (rate := getattr(event, "rate", 1.0)) < 1)
+    opened = [event for event in result.plan if not isinstance(event, TrainingSteps)]
+    rates = Counter(rate for event in opened if (rate := getattr(event, "rate", 1.0)) < 1)
     if not rates:
         return []
-    often = ", ".join(f"{rate:g} in {times} of {len(result.plan)} sums" for rate, times in sorted(rates.items()))
+    often = ", ".join(f"{rate:g} in {times} of {len(opened)} sums" for rate, times in sorted(rates.items()))
     known = "the server and the client itself" if result.seal["name"] in ("clear", "curator") else "the client itself"
     return [
         f"  Sampling: a client's vector is in a sum with chance {often}, by a coin that nobody but {known} can see: "
@@ -224,12 +238,13 @@ def _threshold(result: Result) -> list[str]:
 def _rest(result: Result) -> list[str]:
     lines = []
     if result.ledger is not None:
-        lines += _books(result.ledger)
+        lines += books(result.ledger)
     lines.append(f"Not covered: {'; '.join(not_covered(result))}.")
     return lines
 
 
-def _books(note: LedgerNote) -> list[str]:
+def books(note: LedgerNote) -> list[str]:
+    """What a ledger says before and after."""
     age = (
         "NEW; what was spent on this data before, elsewhere, is not in it"
         if note.new

@@ -17,6 +17,7 @@ import numpy as np
 
 from hushtune.adaptive import Adaptive
 from hushtune.bounds import Bound
+from hushtune.calibration import Training, left_in
 from hushtune.checks import kind
 from hushtune.client import Client, Party
 from hushtune.errors import SettingError
@@ -30,7 +31,7 @@ from hushtune.progress import Progress
 from hushtune.result import Result
 from hushtune.roster import Roster
 from hushtune.rows import Parts
-from hushtune.run import Run, left_in
+from hushtune.run import Run
 from hushtune.runfolder import RunFolder
 from hushtune.seals.base import Seal
 from hushtune.seals.masked import Masked
@@ -111,12 +112,14 @@ def conduct(
     quiet: bool,
     seed: int | None,
     figures: Figures | None = None,
+    training: Training | None = None,
 ) -> Result:
-    """One run over whatever federation. The arguments are those of `tune`, but for two.
+    """One run over whatever federation. The arguments are those of `tune`, but for three.
 
     Args:
         seed: of a marked simulation; None: a real run.
         figures: gives a simulation's reference figures, from the settled method, the run and the chosen config.
+        training: private training that follows and is charged with the run.
     """
     kind("ledger", ledger, Ledger)
     final, facts, bounds = settled(candidates, method, len(federation.roster), privacy, seal, search)
@@ -128,7 +131,7 @@ def conduct(
         ledger = None
     elif ledger is None:
         ledger = federation.coordinator_ledger()
-    settings = _settings(candidates, final, privacy, seal, search, seed, federation)
+    settings = _settings(candidates, final, privacy, seal, search, seed, federation, training)
     state = RunFolder(place, settings, left_in(ledger))
     if state.left is not None:
         final, privacy = method.shortened(facts, state.left)
@@ -136,7 +139,19 @@ def conduct(
     wanted = facts.privacy.budget if facts.privacy is not None and facts.privacy != privacy else None
     with _clock("calibrate") as calibrating:
         run = Run(
-            state, candidates, search, federation, seal, privacy, bounds, final.voters, ledger, progress, seed, wanted
+            state,
+            candidates,
+            search,
+            federation,
+            seal,
+            privacy,
+            bounds,
+            final.voters,
+            ledger,
+            progress,
+            seed,
+            wanted,
+            training,
         )
         run.check_budget()
         federation.check_ledgers(run.charge(), seal.needed(len(federation.roster)))
@@ -198,6 +213,7 @@ def _settings(
     search: Search,
     seed: int | None,
     federation: Federation,
+    training: Training | None,
 ) -> str:
     """One text for everything that must be the same when a run is taken up again."""
     parts = [
@@ -208,6 +224,7 @@ def _settings(
         search.to_json(),
         seed,
         federation.key(),
+        training and asdict(training),
     ]
     return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

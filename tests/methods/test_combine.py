@@ -22,7 +22,7 @@ from hushtune.methods.tallies import CellCounts, ConfigSums
 from hushtune.privacy.events import SkellamVector
 from hushtune.privacy.noise import Noise
 from hushtune.randomness import SystemRandomness
-from hushtune.run import Replay
+from hushtune.replay import Replay
 from hushtune.sealed import Sealed
 from hushtune.trials import TrialStore
 

@@ -187,9 +187,9 @@ def test_no_epsilon_covers_pairs_or_exact_scores() -> None:
 def test_a_client_refuses_less_noise_than_its_guarantee_needs(tmp_path: Path) -> None:
     from tests.privacy.harness import PRIVACY, ROSTER, refusal, request
 
+    from hushtune.calibration import calibrate, plan_of
     from hushtune.privacy.accounting import Sums
     from hushtune.privacy.release import respond
-    from hushtune.run import calibrate, plan_of
 
     query = CentredScores(ht.Search(), CANDIDATES, UNIT, 40, 0.05)
     noise = calibrate((query.bound,), PRIVACY, Sums())

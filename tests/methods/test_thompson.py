@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.methods.test_exploration import CANDIDATES, RUN, SPACE, Bowl, parties
 
 import hushtune as ht
+from hushtune.calibration import plan_of
 from hushtune.client import Party
 from hushtune.federation.local import LocalFederation
 from hushtune.method import Facts
@@ -29,7 +30,6 @@ from hushtune.privacy.request import Request
 from hushtune.query import query_from_json, query_to_json
 from hushtune.roster import Roster
 from hushtune.rows import WHOLE
-from hushtune.run import plan_of
 from hushtune.sharing import SharingPlan
 from hushtune.tuning import method_to_json
 from hushtune.wire import pack, unpack

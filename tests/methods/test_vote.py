@@ -14,7 +14,7 @@ from hushtune.client import Party
 from hushtune.method import Facts
 from hushtune.methods.ballots import TopVotes
 from hushtune.randomness import SimulatedRandomness
-from hushtune.run import Replay
+from hushtune.replay import Replay
 from hushtune.trials import TrialStore
 
 SPACE = ht.Space(x=ht.Int(0, 4))

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 import hushtune as ht
+from hushtune.calibration import calibrate, plan_of
 from hushtune.client import Party
 from hushtune.methods.ballots import TopVotes
 from hushtune.privacy.accounting import Sums
 from hushtune.privacy.request import Request
 from hushtune.randomness import SystemRandomness
 from hushtune.roster import Roster
-from hushtune.run import calibrate, plan_of
 from hushtune.seals.clear import Clear
 from hushtune.trials import TrialStore
 from hushtune.wire import unpack

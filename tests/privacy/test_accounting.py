@@ -10,6 +10,7 @@ from scipy import special
 
 import hushtune as ht
 from hushtune.bounds import KHot
+from hushtune.calibration import calibrate
 from hushtune.privacy.accounting import (
     SAMPLER_SLACK,
     Budget,
@@ -23,7 +24,6 @@ from hushtune.privacy.accounting import (
 )
 from hushtune.privacy.events import SkellamShift
 from hushtune.privacy.registry import event_from_json, event_to_json
-from hushtune.run import calibrate
 
 DELTA = 1e-5
 PUBLISHED = {  # epsilon: analytic Gaussian standard deviations for k=5 and k=1, replace-one

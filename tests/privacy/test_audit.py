@@ -11,6 +11,7 @@ import pytest
 
 import hushtune as ht
 from hushtune.bounds import KHot
+from hushtune.calibration import calibrate, plan_of
 from hushtune.client import Party
 from hushtune.methods.ballots import TopVotes
 from hushtune.privacy import release
@@ -22,7 +23,6 @@ from hushtune.privacy.release import respond
 from hushtune.privacy.request import Request
 from hushtune.randomness import SimulatedRandomness
 from hushtune.roster import Roster
-from hushtune.run import calibrate, plan_of
 from hushtune.seals.clear import Clear, vector_of
 from hushtune.trials import TrialStore
 

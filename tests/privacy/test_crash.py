@@ -16,9 +16,9 @@ import pytest
 
 import hushtune as ht
 from hushtune.bounds import KHot
+from hushtune.calibration import calibrate
 from hushtune.privacy import release
 from hushtune.privacy.accounting import Sums
-from hushtune.run import calibrate
 from hushtune.wire import unpack
 
 WATCHED = ("/privacy/", "/run.py", "/runfolder.py", "/files.py", "/federation/", "/seals/")

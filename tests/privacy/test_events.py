@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 import hushtune as ht
 from hushtune.bounds import AtMost, Ball, KHot
+from hushtune.calibration import calibrate
 from hushtune.privacy import skellam
 from hushtune.privacy.accounting import Budget, Renyi, Sums, best_order, epsilon_of, rdp_to_epsilon
 from hushtune.privacy.events import SkellamShift, SkellamVector
 from hushtune.privacy.noise import Noise
 from hushtune.privacy.registry import event_from_json, event_to_json
-from hushtune.run import calibrate
 
 DELTA = 1e-5
 

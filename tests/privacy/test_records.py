@@ -265,11 +265,11 @@ def test_a_client_with_trials_of_its_own_refuses_to_be_split(tmp_path: Path) -> 
     """Whatever the coordinator checks: the client checks it too."""
     import optuna
 
+    from hushtune.calibration import plan_of
     from hushtune.privacy.ledger import Ledger
     from hushtune.privacy.release import respond
     from hushtune.privacy.request import Request
     from hushtune.roster import Roster
-    from hushtune.run import plan_of
 
     inside = party(tmp_path, patients())
     inside.client.trials = optuna.create_study()

@@ -19,12 +19,12 @@ import numpy as np
 from hushtune.bench import privacy_of
 from hushtune.bench.dp_hype_ablations import RawLosses, Subsets
 from hushtune.bench.dp_hype_tasks import Measured, Setting, measure
+from hushtune.calibration import calibrate
 from hushtune.method import Facts, Method
 from hushtune.methods.vote import Vote
 from hushtune.privacy.accounting import Sums
 from hushtune.progress import Progress
 from hushtune.rows import WHOLE
-from hushtune.run import calibrate
 from hushtune.seals.masked import Masked
 from hushtune.search import Search
 from hushtune.simulation import Shortcut

@@ -14,12 +14,12 @@ import numpy as np
 
 from hushtune import svg
 from hushtune.bounds import KHot
+from hushtune.calibration import calibrate
 from hushtune.files import replace
 from hushtune.odds import Agreement, bound, counts, success
 from hushtune.privacy.accounting import Sums
 from hushtune.privacy.guarantee import Privacy
 from hushtune.progress import Progress
-from hushtune.run import calibrate
 
 VOTERS = 250
 KS = (1, 5, 25, 50, 100)

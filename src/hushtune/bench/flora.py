@@ -20,13 +20,13 @@ import numpy as np
 from hushtune.adaptive import Adaptive
 from hushtune.bench import privacy_of
 from hushtune.bench.flora_tasks import MODELS, SKEWED, Cell, Searched, searched
+from hushtune.calibration import calibrate
 from hushtune.method import Facts
 from hushtune.methods.surface import Surface
 from hushtune.methods.surfaces import KINDS
 from hushtune.privacy.accounting import Sums
 from hushtune.progress import Progress
 from hushtune.rows import WHOLE
-from hushtune.run import calibrate
 from hushtune.seals.base import Seal
 from hushtune.seals.clear import Clear
 from hushtune.seals.masked import Masked

@@ -84,14 +84,14 @@ def run(
 def plan(
     clients: Annotated[int, typer.Option(help="How many clients will be asked.")],
     candidates: Annotated[int, typer.Option(help="How many candidates there will be.")],
-    method: Annotated[str, typer.Option(help="vote or thompson.")] = "vote",
+    method: Annotated[str, typer.Option(help="vote, thompson, propose-test or noisy-max.")] = "vote",
     epsilon: Annotated[float, typer.Option(help="The guarantee wanted.")] = 1.0,
     delta: Annotated[float, typer.Option(help="Its delta.")] = 1e-5,
     unit: Annotated[str, typer.Option(help="Whose presence is hidden: client or record.")] = "client",
     neighbours: Annotated[str, typer.Option(help="replace-one, zero-out or add-remove.")] = "replace-one",
     voters: Annotated[int, typer.Option(help="Parts that each client's rows are split into, for unit record.")] = 1,
     k: Annotated[int | None, typer.Option(help="Votes per ballot. Default: the best.")] = None,
-    seal: Annotated[str, typer.Option(help="masked, clear or curator.")] = "masked",
+    seal: Annotated[str | None, typer.Option(help="masked, clear or curator. Default: what the method takes.")] = None,
     dropouts: Annotated[float, typer.Option(help="Share of clients that may fail to answer.")] = 0.1,
     corrupt: Annotated[float, typer.Option(help="Share of clients that may collude, or add no noise.")] = 0.1,
     pinned: Annotated[bool, typer.Option(help="Whether identities will be pinned.")] = True,
@@ -104,12 +104,18 @@ def plan(
     features: Annotated[int, typer.Option(help="thompson: features of the shared model.")] = 50,
     rate: Annotated[float, typer.Option(help="thompson: the chance that an agent is in a sum.")] = 1.0,
     agreement: Annotated[float, typer.Option(help="thompson: how far agents' vectors agree, from 0 to 1.")] = 0.6,
-    repetitions: Annotated[int, typer.Option(help="Simulated votes.")] = 1_000,
+    granularity: Annotated[float, typer.Option(help="propose-test: the smallest gain of a threshold.")] = 0.1,
+    epsilon0: Annotated[float | None, typer.Option(help="propose-test: of one test, for a filter.")] = None,
+    spread: Annotated[
+        float, typer.Option(help="propose-test, noisy-max: from the best mean score to the worst.")
+    ] = 0.5,
+    repetitions: Annotated[int, typer.Option(help="Simulated runs.")] = 1_000,
     json: Json = False,
 ) -> None:
     """Say beforehand whether a run can work: noise, odds of a good choice or of being heard, costs. Touches no data."""
     from hushtune.cli import show
     from hushtune.errors import SettingError
+    from hushtune.methods.propose import NoisyMax, ProposeTest
     from hushtune.methods.thompson import Thompson
     from hushtune.methods.vote import Vote
     from hushtune.odds import Agreement
@@ -119,10 +125,29 @@ def plan(
     from hushtune.seals import seal_from_json
 
     privacy = Privacy(epsilon, delta, unit, neighbours)  # type: ignore[arg-type]
-    sealed = seal_from_json({"name": seal, "dropouts": dropouts, "corrupt": corrupt})
+    curated = method in ("propose-test", "noisy-max")
+    sealed = seal_from_json(
+        {"name": seal or ("curator" if curated else "masked"), "dropouts": dropouts, "corrupt": corrupt}
+    )
     books = Ledger(ledger) if ledger is not None else None
-    if method not in ("vote", "thompson"):
-        raise SettingError(f"method must be vote or thompson, but got '{method}'")
+    if method not in ("vote", "thompson", "propose-test", "noisy-max"):
+        raise SettingError(f"method must be vote, thompson, propose-test or noisy-max, but got '{method}'")
+    if curated:
+        tested: NoisyMax | ProposeTest = NoisyMax(voters)
+        if method == "propose-test":
+            tested = ProposeTest(voters, granularity, stop="filter" if epsilon0 else "worst-case", epsilon0=epsilon0)
+        chances = expect(
+            clients,
+            candidates,
+            privacy=privacy,
+            method=tested,
+            seal=sealed,
+            ledger=books,
+            agreement=spread,
+            repetitions=repetitions,
+        )
+        show.choice(chances, as_json=json)
+        return
     if method == "thompson":
         if k is not None or voters != 1:
             raise SettingError("--k and --voters are for method vote")

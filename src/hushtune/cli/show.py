@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hushtune.bench import machine
+from hushtune.choosing import ChoicePlan
 from hushtune.federation.local import default_home
 from hushtune.planning import Plan
 from hushtune.privacy.accounting import Budget, rule_to_json
@@ -122,6 +123,34 @@ def sharing(found: SharingPlan, as_json: bool) -> None:
     cost, rule = found.charge, found.charge["rule"]["name"]
     beside = f"; by Rényi divergences epsilon {cost['renyi']:.4g}" if math.isfinite(cost["renyi"]) else ""
     print(f"The run alone costs {_text(cost)} (rule '{rule}'){beside}")
+    if found.ledger is not None:
+        print(_books(found.ledger))
+
+
+def choice(found: ChoicePlan, as_json: bool) -> None:
+    """What to expect of a trusted curator's tests."""
+    if as_json:
+        print(json.dumps(found.to_json()))
+        return
+    privacy, method, chance = found.privacy, found.method, found.chance
+    print(found.verdict)
+    tests = f", g = {method['granularity']:g}, u0 = {method['start']:g}, at most {found.tests} tests" * (
+        found.tests > 1
+    )
+    print(
+        f"\nSetting: {method['name']}, {found.units} units, {found.candidates} candidates{tests}; epsilon "
+        f"{privacy.epsilon:g}, delta {privacy.delta:g} per {privacy.unit}, {privacy.neighbours}; seal 'curator'"
+    )
+    print(
+        f"One test has epsilon {chance.epsilon0:.4g}: noise of scale {chance.noise:.3g} on mean scores from "
+        f"{0.95 - found.spread:.2g} to 0.95"
+    )
+    print(f"Simulated runs make {found.made:.1f} tests on average; {found.nothing:.1%} choose nothing")
+    print("What else would give:")
+    for other in found.instead:
+        print(f"  {other.what:28} noise {other.noise:8.3g}   below the best {other.gap:.3f}   gain {other.gain:4.0%}")
+    cost, rule = found.charge, found.charge["rule"]["name"]
+    print(f"The run alone costs {_text(cost)} (rule '{rule}')")
     if found.ledger is not None:
         print(_books(found.ledger))
 

@@ -19,11 +19,12 @@ from hushtune.methods.contributions import loss_range
 from hushtune.methods.doubling import going, level, most_tests, moved, room
 from hushtune.privacy.accounting import epsilon_of
 from hushtune.privacy.guarantee import Privacy
+from hushtune.privacy.skellam import IntArray
 from hushtune.privacy.steps import PureTests
 from hushtune.query import register
 from hushtune.rows import MOST_VOTERS
 from hushtune.search import LARGEST_SEED, Search
-from hushtune.space import Candidates, Config
+from hushtune.space import Candidates, Config, FloatArray
 
 STEPS = 1_024  # of the integer grid, from the worst score to the best
 _STOPS = ("worst-case", "filter")
@@ -73,16 +74,18 @@ class CandidateScores:
 
     def answer(self, party: Party) -> Any:
         """Scores on the integer grid. What failed is scored 0; a loss outside its range is refused, not clipped."""
-        losses = party.losses(self.candidates.configs, self.seed)
-        best, worst = self.losses
-        known = np.isfinite(losses)
-        outside = losses[known][(losses[known] < best) | (losses[known] > worst)]
-        if outside.size:
-            raise ObjectiveError(
-                f"losses must be in [{best:g}, {worst:g}], but got {outside[0]:g}: give other `losses`"
-            )
-        scores = np.where(known, (worst - losses) / (worst - best), 0.0)
-        return np.rint(scores * STEPS).astype(np.int64)
+        return scores_of(party.losses(self.candidates.configs, self.seed), self.losses)
+
+
+def scores_of(losses: FloatArray, ends: tuple[float, float]) -> IntArray:
+    """Scores on the integer grid, shape (candidates,)."""
+    best, worst = ends
+    known = np.isfinite(losses)
+    outside = losses[known][(losses[known] < best) | (losses[known] > worst)]
+    if outside.size:
+        raise ObjectiveError(f"losses must be in [{best:g}, {worst:g}], but got {outside[0]:g}: give other `losses`")
+    scores: IntArray = np.rint(np.where(known, (worst - losses) / (worst - best), 0.0) * STEPS).astype(np.int64)
+    return scores
 
 
 class _Tested(Method):

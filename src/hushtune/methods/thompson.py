@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from hushtune.bounds import Ball, Bound
+from hushtune.calibration import calibrate, plan_of
 from hushtune.checks import integer, kind, number
 from hushtune.client import Party
 from hushtune.errors import SettingError
@@ -30,7 +31,6 @@ from hushtune.privacy.accounting import Budget, Sums, epsilon_of
 from hushtune.privacy.guarantee import DELTA_RANGE, EPSILON_RANGE, Privacy
 from hushtune.privacy.noise import Noise
 from hushtune.query import register
-from hushtune.run import calibrate, plan_of
 from hushtune.seals.base import Seal
 from hushtune.space import Candidates, Config, FloatArray, Space
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from hushtune.bounds import Bound, KHot
+from hushtune.calibration import plan_of
 from hushtune.checks import integer, number
 from hushtune.errors import SettingError
 from hushtune.method import Facts, Method, Openings
@@ -16,7 +17,6 @@ from hushtune.privacy.accounting import gaussian_start
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.noise import Noise
 from hushtune.rows import MOST_VOTERS
-from hushtune.run import plan_of
 from hushtune.space import Candidates, Config
 
 _BALLOTS = ("top", "approval", "soft")

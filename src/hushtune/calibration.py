@@ -1,0 +1,83 @@
+"""How much noise a run's openings need, and private training after them, under a ledger's rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from hushtune.bounds import Bound
+from hushtune.errors import SettingError
+from hushtune.privacy.accounting import Budget, Rule, Sums, gaussian_start, smallest_scale
+from hushtune.privacy.events import Event
+from hushtune.privacy.guarantee import Privacy
+from hushtune.privacy.ledger import Ledger
+from hushtune.privacy.noise import Noise, Place
+from hushtune.privacy.steps import TrainingSteps
+
+
+@lru_cache(maxsize=64)
+def calibrate(bounds: tuple[Bound, ...], privacy: Privacy, rule: Rule, at: Place = "parties") -> Noise:
+    """The least noise with which opening all the bounded sums stays within epsilon, under a ledger's rule."""
+
+    def cost(scale: float) -> float:
+        events = plan_of(bounds, privacy, Noise(scale, at))
+        return rule.spent([(events, privacy.delta)], privacy.delta).epsilon
+
+    if cost(0.0) == 0:  # nobody can change anything: every ballot is the same
+        return Noise(0.0, at)
+    start = gaussian_start(lambda s: plan_of(bounds, privacy, Noise(s, at)), privacy.epsilon, privacy.delta)
+    if start > min(bound.loudest for bound in bounds):
+        raise SettingError(
+            f"epsilon={privacy.epsilon:g} with delta={privacy.delta:g} needs noise of standard deviation {start:.3g} "
+            "on such a sum, more than can be drawn; choose a larger epsilon or delta"
+        )
+    return Noise(smallest_scale(cost, privacy.epsilon, start), at)
+
+
+def plan_of(bounds: Sequence[Bound], privacy: Privacy, noise: Noise) -> tuple[Event, ...]:
+    """One event per opening."""
+    return tuple(bound.event(noise, privacy.change) for bound in bounds)
+
+
+def rule_of(ledger: Ledger | None, privacy: Privacy | None) -> Rule:
+    """The rule that a run is calibrated and stated under: its ledger's, unless that is made for much larger sums."""
+    if ledger is None or privacy is None or not ledger.exists:
+        return Sums()
+    rule = ledger.terms().rule
+    return rule if rule.states(privacy.budget) else Sums()
+
+
+@dataclass(frozen=True)
+class Training:
+    """Private training that follows a run and is charged with it.
+
+    Args:
+        rate: the chance of each row to be in a step's batch.
+        steps: how many.
+        share: how much of epsilon the run itself may take; training has the rest.
+    """
+
+    rate: float
+    steps: int
+    share: float
+
+    def event(self, events: tuple[Event, ...], privacy: Privacy, rule: Rule) -> TrainingSteps:
+        """With the least noise that stays within epsilon together with the run's own events."""
+
+        def cost(multiplier: float) -> float:
+            all_of_it = (*events, TrainingSteps(multiplier, self.rate, self.steps))
+            return rule.spent([(all_of_it, privacy.delta)], privacy.delta).epsilon
+
+        return TrainingSteps(noise_for(cost, privacy, self.rate, self.steps), self.rate, self.steps)
+
+
+def noise_for(cost: Callable[[float], float], privacy: Privacy, rate: float, steps: int) -> float:
+    """The smallest noise multiplier of DP-SGD at which something costs epsilon."""
+    start = gaussian_start(lambda s: (TrainingSteps(s, rate, steps),), privacy.epsilon, privacy.delta)
+    return smallest_scale(cost, privacy.epsilon, start)
+
+
+def left_in(ledger: Ledger | None) -> Budget | None:
+    """What one more run can have; None without a limit."""
+    return ledger.left() if ledger is not None and ledger.exists else None

@@ -1,0 +1,147 @@
+"""What `fit` gives back: a model and its config, what both together cost, and what that revealed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hushtune.files import replace as write
+from hushtune.privacy.accounting import Budget, epsilon_of
+from hushtune.privacy.events import Event
+from hushtune.privacy.guarantee import Privacy
+from hushtune.privacy.registry import event_to_json
+from hushtune.privacy.steps import SelectedRuns, TrainingSteps
+from hushtune.result import LedgerNote, Result
+from hushtune.space import Config
+from hushtune.statement import RELATIONS, books
+
+_SCORED = {
+    "none": "Nothing was scored.",
+    "own": "Scored on: rows of each part's own, which the guarantee covers.",
+    "public": "Scored on: rows that were declared PUBLIC. The guarantee does not cover them.",
+    "protected": "Scored on: rows apart from those trained on; the guarantee covers them too.",
+}
+_NOT_COVERED = (
+    "how many rows there are, which is taken to be public",
+    "what was computed from the rows beforehand (a scaler, a feature selection)",
+    "anything a user's own code prints or stores",
+)
+_SECRET = (
+    "how many runs there were: it is written nowhere, but whoever sees how long the computation took can guess it, "
+    "and the guarantee does not hold against them"
+)
+
+
+@dataclass
+class Fitted:
+    """A model and its config, what both together cost, and what was revealed."""
+
+    config: Config
+    index: int | None
+    model: Any = field(repr=False)
+    method: dict[str, Any]
+    trainer: dict[str, Any]
+    privacy: Privacy
+    plan: tuple[Event, ...]
+    spent: Budget
+    rule: dict[str, Any]
+    scored_on: str
+    secure: bool
+    seed: int | None
+    run: str
+    ledger: LedgerNote | None
+    tuning: Result | None = field(default=None, repr=False)
+
+    @property
+    def statement(self) -> str:
+        """In plain words: what was revealed, and what is not covered."""
+        return "\n".join([*_heading(self), *_guarantee(self), *_trust(self), *_rest(self)])
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but the model, as plain values. There are no timings: they would tell how many runs there were."""
+        return {
+            "config": self.config,
+            "index": self.index,
+            "method": self.method,
+            "trainer": self.trainer,
+            "privacy": self.privacy.to_json(),
+            "plan": [event_to_json(event) for event in self.plan],
+            "spent": asdict(self.spent),
+            "rule": self.rule,
+            "scored_on": self.scored_on,
+            "secure": self.secure,
+            "simulation": None if self.seed is None else {"seed": self.seed},
+            "run": self.run,
+            "ledger": asdict(self.ledger) if self.ledger is not None else None,
+            "statement": self.statement,
+        }
+
+    def save(self, folder: str | Path) -> None:
+        """Writes model.pt (the weights), statement.txt and, last, fitted.json."""
+        import torch
+
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        torch.save(self.model.state_dict(), place / "model.pt")
+        write(place / "statement.txt", self.statement + "\n")
+        write(place / "fitted.json", json.dumps(self.to_json(), indent=2) + "\n")
+
+
+def _heading(fitted: Fitted) -> list[str]:
+    lines = []
+    if fitted.seed is not None:
+        lines.append(
+            "SIMULATION: noise and choices come from a seed, and no ledger was charged. What follows is what a real "
+            "run with these settings would guarantee."
+        )
+    return [
+        *lines,
+        f"Method {fitted.method['name']} chose a config, and a model trained with it is published beside it.",
+    ]
+
+
+def _guarantee(fitted: Fitted) -> list[str]:
+    privacy, delta = fitted.privacy, fitted.privacy.delta
+    relation = RELATIONS[privacy.neighbours].format(unit=privacy.unit)
+    lines = [
+        f"Guarantee, for model and config together: ({fitted.spent.epsilon:.4g}, {fitted.spent.delta:g})-differential "
+        f"privacy for each {privacy.unit}, neighbours '{privacy.neighbours}': {relation}.",
+        f"  Asked for: epsilon {privacy.epsilon:g}, delta {delta:g}. Computed from the recorded events under rule "
+        f"'{fitted.rule['name']}'.",
+    ]
+    for event in fitted.plan:
+        if isinstance(event, TrainingSteps):
+            lines.append(f"  Training: {_training(event)}; alone epsilon {epsilon_of((event,), delta):.4g}.")
+        elif isinstance(event, SelectedRuns):
+            drawn = "Poisson" if event.shape is None else f"truncated negative binomial of shape {event.shape:g}"
+            score = f", each scored with noise {event.score:g}" if event.score else ""
+            lines.append(
+                f"  Training: the best of a secret number of runs ({drawn}, mean {event.mean:g}){score}; each run "
+                f"{_training(event)}."
+            )
+    tests = tuple(event for event in fitted.plan if not isinstance(event, TrainingSteps | SelectedRuns))
+    if tests:
+        lines.append(f"  Choosing: {len(tests)} events; alone epsilon {epsilon_of(tests, delta):.4g}.")
+    return [*lines, f"  {_SCORED[fitted.scored_on]}"]
+
+
+def _training(event: TrainingSteps | SelectedRuns) -> str:
+    return f"{event.steps} steps of DP-SGD, sampling rate {event.rate:.4g}, noise multiplier {event.multiplier:.4g}"
+
+
+def _trust(fitted: Fitted) -> list[str]:
+    lines = ["TRUSTED: the owner of the rows, who computes all this and sees everything."]
+    if not fitted.secure:
+        lines.append(
+            "  The noise of DP-SGD comes from PyTorch's generator, whose state was drawn from the system's "
+            "cryptographic source. It is NOT a cryptographic generator: install torchcsprng for one."
+        )
+    return lines
+
+
+def _rest(fitted: Fitted) -> list[str]:
+    lines = books(fitted.ledger) if fitted.ledger is not None else []
+    secret = (_SECRET,) if any(isinstance(event, SelectedRuns) for event in fitted.plan) else ()
+    return [*lines, f"Not covered: {'; '.join((*secret, *_NOT_COVERED))}."]

@@ -1,0 +1,332 @@
+"""`fit`: one owner tunes a model on rows of its own and publishes model and config under one guarantee."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hushtune.calibration import Training, noise_for, rule_of
+from hushtune.checks import kind, number
+from hushtune.client import Client
+from hushtune.errors import ObjectiveError, SettingError
+from hushtune.federation.local import LocalFederation, default_home
+from hushtune.fingerprint import fingerprint
+from hushtune.fitted import Fitted
+from hushtune.methods.propose import NoisyMax, ProposeTest, scores_of
+from hushtune.privacy import gaussian
+from hushtune.privacy.accounting import rule_from_json, rule_to_json
+from hushtune.privacy.charges import charge_of
+from hushtune.privacy.events import Event
+from hushtune.privacy.guarantee import Privacy
+from hushtune.privacy.ledger import Ledger
+from hushtune.privacy.request import parts_of
+from hushtune.privacy.steps import TrainingSteps
+from hushtune.progress import Progress
+from hushtune.randomness import Randomness
+from hushtune.result import LedgerNote, Result
+from hushtune.rows import Rows, Split
+from hushtune.run import note_of
+from hushtune.runfolder import RunFolder
+from hushtune.seals.curator import Curator
+from hushtune.search import Search
+from hushtune.simulation import Simulation, drawn_from
+from hushtune.space import Candidates, Config, FloatArray
+from hushtune.training.trying import RepeatAndSelect, TryAll, Untuned, trying_to_json
+from hushtune.tuning import conduct, method_to_json, settled
+
+if TYPE_CHECKING:
+    from hushtune.training.dpsgd import DPSGD
+
+By = ProposeTest | NoisyMax | RepeatAndSelect | TryAll | Untuned
+_OWN = "own"  # the name that the one owner of all rows goes by
+_CLIP = "clip"  # DP-SGD's own knob
+
+
+@dataclass(frozen=True)
+class PartScores:
+    """Scores configs on one part of the rows, without noise: what a curator tests are means over many parts.
+
+    Args:
+        objective: trains without privacy.
+        rows: what every part is scored on. None: rows of its own.
+    """
+
+    objective: Any
+    rows: Rows | None = None
+
+    def losses(self, configs: Sequence[Config], data: Any, seed: int) -> FloatArray:
+        """One loss per config; those that differ in clipping alone have the same."""
+        plain = [{name: value for name, value in config.items() if name != _CLIP} for config in configs]
+        different = list({json.dumps(config, sort_keys=True): config for config in plain}.values())
+        given = data if self.rows is None else Split(data, self.rows)
+        found = self.objective.losses(different, given, seed)
+        return np.array([found[different.index(config)] for config in plain])
+
+    def fingerprint(self) -> str:
+        """Equal for equal objectives and rows."""
+        return fingerprint([self.objective, self.rows])
+
+
+def fit(
+    data: Rows | tuple[Any, Any],
+    candidates: Candidates,
+    *,
+    method: By,
+    trainer: DPSGD,
+    privacy: Privacy,
+    validation: Rows | tuple[Any, Any] | None = None,
+    public: bool = False,
+    share: float = 0.2,
+    simulation: Simulation | None = None,
+    ledger: Ledger | None = None,
+    folder: str | Path | None = None,
+    home: str | Path | None = None,
+    jobs: int | None = None,
+    quiet: bool = False,
+) -> Fitted:
+    """Chooses a config and trains a model with it, both under one (epsilon, delta), charged once.
+
+    Args:
+        data: the private rows to train on.
+        candidates: the public list to choose from. All must cost the same: batch and epochs are the trainer's.
+        method: `ProposeTest(voters=...)` or `NoisyMax(voters=...)`, which score candidates on parts of the rows without
+            noise and test the means; `RepeatAndSelect()`, `TryAll()` or `Untuned()`, which train privately.
+        trainer: DP-SGD with its public settings.
+        privacy: the guarantee for model and config together, unit "record", neighbours "add-remove".
+        validation: rows to score on. Default: parts are scored on rows of their own; methods that compare privately
+            trained models need some.
+        public: whether the rows in `validation` are public. If not, they are protected like the others.
+        share: of epsilon, for the choice of `ProposeTest` and `NoisyMax`; training has the rest.
+        simulation: marks the run as a simulation: seeded, never charged.
+        ledger: the owner's ledger. Default: one under `home`. Made, if need be, with this run's limits.
+        folder: where model, statement and state are kept; the same call with the same folder resumes.
+        home: folder of the ledger and of cached trials. Default: $HUSHTUNE_HOME, else .hushtune in the current folder.
+        jobs: processes for scoring parts. Default: one per core.
+        quiet: no progress bars.
+
+    Raises:
+        SettingError: a setting breaks a constraint; nothing was spent.
+        BudgetError: the ledger's limit would be exceeded; nothing was spent.
+    """
+    rows, held = _rows("data", data), None if validation is None else _rows("validation", validation)
+    _check(rows, candidates, method, trainer, privacy, held, share)
+    seed = simulation.seed if simulation is not None else None
+    place = Path(folder) if folder is not None else None
+    if place is not None and (place / "fitted.json").exists():
+        raise SettingError(f"{place} holds a finished model; choose another folder, or remove it")
+    books = None if seed is not None else ledger or Ledger((Path(home) if home else default_home()) / "ledger.db")
+    owner = _Owner(rows, candidates, trainer, privacy, held, public, share, books, place, seed, quiet)
+    if isinstance(method, ProposeTest | NoisyMax):
+        fitted = owner.tested(method, Path(home) if home is not None else None, jobs)
+    else:
+        fitted = owner.tried(method)
+    if place is not None:
+        fitted.save(place)
+    return fitted
+
+
+def _rows(name: str, given: Any) -> Rows:
+    rows = Rows(*given) if isinstance(given, tuple) else given
+    if not isinstance(rows, Rows) or not len(rows):
+        raise SettingError(f"{name} must be Rows(X, y) or (X, y) with at least one row, but got {type(given).__name__}")
+    return rows
+
+
+def _check(
+    rows: Rows, candidates: Any, method: Any, trainer: Any, privacy: Any, validation: Rows | None, share: Any
+) -> None:
+    kind("privacy", privacy, Privacy, optional=False)
+    kind("method", method, ProposeTest, NoisyMax, RepeatAndSelect, TryAll, Untuned)
+    if not isinstance(candidates, Candidates):
+        raise SettingError(f"candidates must be a finite public list, but got {type(candidates).__name__}")
+    if not hasattr(trainer, "train"):
+        raise SettingError(f"trainer must be DPSGD(...), but got {type(trainer).__name__}")
+    trainer.check(candidates)
+    number("share", share, 0, 1, "()")
+    if privacy.unit != "record" or privacy.neighbours != "add-remove":
+        raise SettingError(
+            "DP-SGD samples rows, which is private for rows that are added or removed: give "
+            f"Privacy(..., unit='record', neighbours='add-remove'), but got '{privacy.unit}', '{privacy.neighbours}'"
+        )
+    if rows.subjects is not None:
+        raise SettingError("DP-SGD protects single rows, but these name subjects; keep one row of each, without names")
+    voters = getattr(method, "voters", 1)
+    if voters > len(rows):
+        raise SettingError(f"`voters <= rows` must hold, but got voters={voters}, rows={len(rows)}")
+    if getattr(method, "scores", False) and validation is None:
+        raise SettingError(f"method '{method.name}' compares trained models: give rows to score on as `validation`")
+
+
+@dataclass(frozen=True)
+class _Owner:
+    """Who holds all rows, and is trusted with them."""
+
+    rows: Rows
+    candidates: Candidates
+    trainer: DPSGD
+    privacy: Privacy
+    validation: Rows | None
+    public: bool
+    share: float
+    ledger: Ledger | None
+    folder: Path | None
+    seed: int | None
+    quiet: bool
+
+    def tested(self, method: ProposeTest | NoisyMax, home: Path | None, jobs: int | None) -> Fitted:
+        """Scores parts, lets the curator test the means, and trains once."""
+        scored: Any = "own" if self.validation is None else "public" if self.public else len(self.validation)
+        method = replace(method, validation=scored)
+        client = Client(self.rows, PartScores(self.trainer.objective, self.validation), name=_OWN, ledger=self.ledger)
+        training = Training(self.trainer.rate(len(self.rows)), self.trainer.steps(len(self.rows)), self.share)
+        folder = self.folder / "tuning" if self.folder is not None else None
+        if folder is not None and (folder / "result.json").exists():
+            result = self._earlier(method, Result.load(folder))
+        else:
+            federation = LocalFederation([client], home, None, self.seed, jobs)
+            self._try_out(federation, method)
+            result = conduct(
+                federation,
+                self.candidates,
+                method,
+                self.privacy,
+                Curator(),
+                Search(),
+                self.ledger,
+                folder,
+                self.quiet,
+                self.seed,
+                training=training,
+            )
+        trained = result.plan[-1]
+        assert isinstance(trained, TrainingSteps)
+        model = self.trainer.train(result.config, self.rows, trained.multiplier, self.seed)
+        return self._fitted(
+            result.index, model, result.method, result.plan, result.rule, result.run, result.ledger, result
+        )
+
+    def _try_out(self, federation: LocalFederation, method: ProposeTest | NoisyMax) -> None:
+        """Scores all parts beforehand, and tells the owner, who holds the data, if that fails. Nothing is spent yet."""
+        final, _, _ = settled(self.candidates, method, 1, self.privacy, Curator(), Search())
+        parts = parts_of(final.voters, self.privacy)
+        federation.check(self.candidates.space, parts)
+        federation.score(Search(), self.candidates, Progress(self.quiet), True, parts)
+        (party,) = federation.parties.values()
+        for part in party.parts(parts):
+            if not part.silent:
+                try:
+                    scores_of(part.losses(self.candidates.configs, 0), method.losses)
+                except ObjectiveError as error:
+                    raise ObjectiveError(f"a part of the rows cannot be scored, nothing was spent: {error}") from None
+
+    def _earlier(self, method: ProposeTest | NoisyMax, result: Result) -> Result:
+        """The choice that an interrupted call has made already."""
+        final, _, _ = settled(self.candidates, method, 1, self.privacy, Curator(), Search())
+        same = result.method == json.loads(json.dumps(method_to_json(final))) and result.privacy == self.privacy
+        if not same or result.candidates.to_json() != self.candidates.to_json():
+            raise SettingError(f"{self.folder} holds an unfinished run with other settings; choose another folder")
+        return result
+
+    def tried(self, method: RepeatAndSelect | TryAll | Untuned) -> Fitted:
+        """Trains privately, once or often, and keeps one model."""
+        rows, protected = len(self.rows), self.validation is not None and not self.public
+        rate, steps = self.trainer.rate(rows), self.trainer.steps(rows)
+        rule, size = rule_of(self.ledger, self.privacy), len(self.candidates)
+
+        def events(multiplier: float) -> tuple[Event, ...]:
+            return method.events(TrainingSteps(multiplier, rate, steps), size, protected)
+
+        def cost(multiplier: float) -> float:
+            return rule.spent([(events(multiplier), self.privacy.delta)], self.privacy.delta).epsilon
+
+        multiplier = noise_for(cost, self.privacy, rate, steps)
+        state = RunFolder(self.folder, self._settings(method), None)
+        state.begin()
+        new = False
+        if self.ledger is not None:
+            new = self.ledger.ensure(self.privacy)
+            self.ledger.reserve(charge_of(state.run, method.name, events(multiplier), self.privacy))
+        randomness = drawn_from(self.seed, "private runs")
+
+        def attempt(place: int) -> tuple[Any, float]:
+            drawn = None if self.seed is None else int.from_bytes(randomness.bytes(7), "big")
+            model = self.trainer.train(self.candidates[place], self.rows, multiplier, drawn)
+            return model, self._score(model, getattr(method, "score", 0.0) if protected else 0.0, randomness)
+
+        index, model = method.choose(attempt, size, randomness)
+        if index is None:  # no run at all
+            index, model = 0, self.trainer.untrained(self.candidates[0])
+        if self.ledger is not None:
+            self.ledger.mark_opened(state.run)
+        note = note_of(self.ledger, state.run, new)
+        return self._fitted(
+            index,
+            model,
+            trying_to_json(method),
+            events(multiplier),
+            rule_to_json(rule),
+            state.run,
+            note,
+            None,
+        )
+
+    def _score(self, model: Any, noise: float, randomness: Randomness) -> float:
+        """Right answers among the rows to score on, with noise if those are protected."""
+        if self.validation is None:
+            return 0.0
+        right = round(self.trainer.score(model, self.validation) * len(self.validation))
+        return float(right + gaussian.sample(noise, 1, randomness)[0])
+
+    def _settings(self, method: RepeatAndSelect | TryAll | Untuned) -> str:
+        parts = [
+            self.candidates.to_json(),
+            trying_to_json(method),
+            self.privacy.to_json(),
+            self.trainer.to_json(),
+            self.public,
+            self.seed,
+            fingerprint([self.rows, self.validation]),
+        ]
+        return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    def _fitted(
+        self,
+        index: int | None,
+        model: Any,
+        method: dict[str, Any],
+        plan: tuple[Event, ...],
+        rule: dict[str, Any],
+        run: str,
+        note: LedgerNote | None,
+        tuning: Result | None,
+    ) -> Fitted:
+        from hushtune.training.dpsgd import secure
+
+        spent = rule_from_json(rule).spent([(plan, self.privacy.delta)], self.privacy.delta)
+        scored = "none" if method["name"] == Untuned.name else "own"
+        if self.validation is not None and scored == "own":
+            scored = "public" if self.public else "protected"
+        assert index is not None
+        return Fitted(
+            self.candidates[index],
+            index,
+            model,
+            method,
+            self.trainer.to_json(),
+            self.privacy,
+            plan,
+            spent,
+            rule,
+            scored,
+            secure(),
+            self.seed,
+            run,
+            note,
+            tuning,
+        )

@@ -1,0 +1,99 @@
+"""A recorded run once more: a method decides again from what was opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from hushtune.curated import ANSWERS, Choose, Recorded
+from hushtune.errors import SettingError
+from hushtune.forms import Form
+from hushtune.method import Note
+from hushtune.privacy.skellam import IntArray
+from hushtune.query import Query
+from hushtune.result import Opened
+from hushtune.roster import Id
+from hushtune.sealed import Sealed
+from hushtune.search import Search
+from hushtune.space import Candidates, FloatArray
+
+
+class Replay:
+    """Lets a method decide again from the openings a result recorded. Asks nobody."""
+
+    def __init__(self, run: str, candidates: Candidates, search: Search, asked: int, opened: Sequence[Opened]) -> None:
+        self.id = run
+        self.candidates = candidates
+        self.search = search
+        self.asked = asked
+        self.notes: dict[str, Note] = {}
+        self.left_out: dict[Id, str] = {}
+        self._opened = list(opened)
+        self.queries: list[Query] = []
+
+    def sum(self, query: Query) -> Mapping[str, IntArray]:
+        """The recorded sum of the next step."""
+        return _checked(query, self._next(query, gathered=False).blocks)
+
+    def sealed(self, query: Query) -> Sealed:
+        """The recorded form of the next step's sum, or what follows from the recorded sum."""
+        return Sealed(query, self._form)
+
+    def _form(self, query: Query, form: Form) -> IntArray | FloatArray:
+        opened = self._next(query, gathered=False, form=form)
+        if opened.form is None:
+            return form.of(_checked(query, opened.blocks))
+        values = np.array(opened.blocks.get(form.block))
+        if (
+            opened.form != form.to_json()
+            or values.shape != (query.blocks[form.block],)
+            or values.dtype.kind not in "if"
+        ):
+            raise SettingError("an opening is not the form of its sum that its method asks for")
+        return values
+
+    def curate(self, query: Query, choose: Choose) -> int:
+        """From the recorded answers, all of which must be asked for."""
+        answers = Recorded(self._next(query, gathered=False).blocks.get(ANSWERS, []), len(self.candidates))
+        place = choose(answers)
+        answers.check_end()
+        return place
+
+    def gather(self, query: Query) -> Mapping[Id, Mapping[str, IntArray]]:
+        """Every client's own answer of the next step, as recorded."""
+        own = self._next(query, gathered=True).own or {}
+        return {client: _checked(query, blocks) for client, blocks in own.items()}
+
+    def _next(self, query: Query, gathered: bool, form: Form | None = None) -> Opened:
+        step = len(self.queries)
+        found = self._opened[step] if step < len(self._opened) else None
+        wrong = found is None or found.query != query.name or (found.own is not None) != gathered
+        if found is None or wrong or (found.form is not None and form is None):
+            raise SettingError("the result does not hold the openings that its method asks for")
+        self.queries.append(query)
+        return found
+
+    def leave_out(self, client: Id, reason: str) -> None:
+        """Kept, to be compared."""
+        self.left_out[client] = reason
+
+    def note(self, name: str, value: Note) -> None:
+        """Kept, to be compared."""
+        self.notes[name] = value
+
+    def noise_variance(self) -> float:
+        """As recorded."""
+        return self._opened[len(self.queries) - 1].noise_variance
+
+    def answered(self) -> int:
+        """As recorded."""
+        return self._opened[len(self.queries) - 1].answered
+
+
+def _checked(query: Query, blocks: Mapping[str, list[int]]) -> dict[str, IntArray]:
+    found = {name: np.array(values) for name, values in blocks.items()}
+    shapes = {name: values.shape for name, values in found.items() if values.dtype.kind == "i"}
+    if shapes != {name: (length,) for name, length in query.blocks.items()}:
+        raise SettingError("an opening does not have the integers that its query asks for")
+    return found

@@ -1,0 +1,202 @@
+"""Tuning by private trainings: the best of a secret number of them, of all of them, or the only one.
+
+Each way trains models with DP-SGD and gives one of them back, with its config.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from hushtune.checks import integer, number
+from hushtune.errors import SettingError
+from hushtune.privacy.events import Event, GaussianVector
+from hushtune.privacy.laplace import uniform
+from hushtune.privacy.steps import SelectedRuns, TrainingSteps
+from hushtune.randomness import Randomness
+
+Attempt = Callable[[int], tuple[Any, float]]
+"""Trains the candidate at a place, with fresh noise, and scores it."""
+
+_DIGITS = 60
+_BITS = 192  # of the draw that decides how many runs there are
+
+
+class Trying(Protocol):
+    """One way."""
+
+    name: ClassVar[str]
+
+    @property
+    def scores(self) -> bool:
+        """Whether models are compared, so that rows to score on are needed."""
+        ...
+
+    def events(self, step: TrainingSteps, candidates: int, protected: bool) -> tuple[Event, ...]:
+        """What it costs, if one training costs `step`, and models are scored on protected rows or not."""
+        ...
+
+    def choose(self, attempt: Attempt, candidates: int, randomness: Randomness) -> tuple[int | None, Any]:
+        """A candidate's place and its model; None if nothing was trained."""
+        ...
+
+
+@dataclass(frozen=True)
+class RepeatAndSelect:
+    """The best of K private trainings, K drawn in secret (Liu and Talwar 2019; Papernot and Steinke 2022).
+
+    Every run draws its candidate anew, with replacement, and fresh noise. Nobody learns K, how long it took, or
+    anything of the other runs: no progress is shown and nothing is timed, cached or logged.
+
+    Args:
+        mean: of K.
+        shape: of K's truncated negative binomial distribution: 1 is geometric, 0 logarithmic. None: Poisson, where K
+            may be 0, and the model then is untrained.
+        score: standard deviation of the noise on a run's count of right answers, if the rows to score on are
+            protected; its cost is counted in every run.
+    """
+
+    mean: float = 10.0
+    shape: float | None = 1.0
+    score: float = 10.0
+    name: ClassVar[str] = "repeat-and-select"
+    scores: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        number("mean", self.mean, 1, 1e4, "[]" if self.shape is None else "(]")
+        if self.shape is not None:
+            number("shape", self.shape, 0, 1e3)
+        number("score", self.score, 0.5, 1e6)
+
+    def events(self, step: TrainingSteps, candidates: int, protected: bool) -> tuple[Event, ...]:
+        """The theorem's, whatever the candidates: all of them cost the same."""
+        score = self.score if protected else 0.0
+        return (SelectedRuns(step.multiplier, step.rate, step.steps, self.mean, self.shape, score),)
+
+    def choose(self, attempt: Attempt, candidates: int, randomness: Randomness) -> tuple[int | None, Any]:
+        """The first of the best runs."""
+        best: tuple[int | None, Any, float] = (None, None, -math.inf)
+        for _ in range(runs_drawn(self.mean, self.shape, randomness)):
+            place = int(uniform(np.full(1, candidates), randomness)[0])
+            model, score = attempt(place)
+            if score > best[2]:
+                best = (place, model, score)
+        return best[:2]
+
+
+@dataclass(frozen=True)
+class TryAll:
+    """Every candidate is trained privately, and the best is taken: naive composition.
+
+    Args:
+        score: as for `RepeatAndSelect`.
+    """
+
+    score: float = 10.0
+    name: ClassVar[str] = "try-all"
+    scores: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        number("score", self.score, 0.5, 1e6)
+
+    def events(self, step: TrainingSteps, candidates: int, protected: bool) -> tuple[Event, ...]:
+        """All trainings, and all scores if those are of protected rows."""
+        trained = TrainingSteps(step.multiplier, step.rate, step.steps * candidates)
+        return (trained, *(GaussianVector(self.score, 1.0),) * (candidates if protected else 0))
+
+    def choose(self, attempt: Attempt, candidates: int, randomness: Randomness) -> tuple[int | None, Any]:
+        """The first of the best."""
+        found = [(*attempt(place), place) for place in range(candidates)]
+        model, _, place = max(found, key=lambda one: one[1])
+        return place, model
+
+
+@dataclass(frozen=True)
+class Untuned:
+    """One candidate is trained, which was chosen without looking at any data.
+
+    Args:
+        place: which one.
+    """
+
+    place: int = 0
+    name: ClassVar[str] = "untuned"
+    scores: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        integer("place", self.place, 0)
+
+    def events(self, step: TrainingSteps, candidates: int, protected: bool) -> tuple[Event, ...]:
+        """One training."""
+        if self.place >= candidates:
+            raise SettingError(f"`place < {candidates}` candidates must hold, but got {self.place}")
+        return (step,)
+
+    def choose(self, attempt: Attempt, candidates: int, randomness: Randomness) -> tuple[int | None, Any]:
+        """That one."""
+        return self.place, attempt(self.place)[0]
+
+
+def trying_to_json(method: Trying) -> dict[str, Any]:
+    """Name and settings."""
+    return {"name": method.name, **asdict(method)}  # type: ignore[call-overload]
+
+
+def runs_drawn(mean: float, shape: float | None, randomness: Randomness) -> int:
+    """K, by comparing 192 uniform bits with its distribution, computed with 60 digits."""
+    import mpmath
+
+    draw = int.from_bytes(randomness.bytes(_BITS // 8), "big")
+    with mpmath.workdps(_DIGITS):
+        left = mpmath.mpf(draw) / mpmath.mpf(2) ** _BITS
+        if shape is None:
+            count, chance = 0, mpmath.exp(-mpmath.mpf(mean))
+        else:
+            count, chance = 1, _first(mean, shape)
+        while left >= chance > 0:
+            left -= chance
+            count += 1
+            chance *= _ratio(mean, shape, count)
+    return count
+
+
+def _ratio(mean: float, shape: float | None, count: int) -> Any:
+    """P[K = count] / P[K = count - 1]."""
+    import mpmath
+
+    if shape is None:
+        return mpmath.mpf(mean) / count
+    return (1 - _gamma(mean, shape)) * (count - 1 + mpmath.mpf(shape)) / count
+
+
+def _first(mean: float, shape: float) -> Any:
+    """P[K = 1] of the truncated negative binomial distribution."""
+    import mpmath
+
+    gamma = _gamma(mean, shape)
+    if shape == 0:
+        return (1 - gamma) / mpmath.log(1 / gamma)
+    return mpmath.mpf(shape) * (1 - gamma) / (gamma**-shape - 1)
+
+
+@lru_cache(maxsize=64)
+def _gamma(mean: float, shape: float) -> Any:
+    """The parameter gamma at which K has the given mean, which falls with it."""
+    import mpmath
+
+    def found(gamma: Any) -> Any:
+        if shape == 0:
+            return (1 / gamma - 1) / mpmath.log(1 / gamma)
+        return mpmath.mpf(shape) * (1 - gamma) / (gamma * (1 - gamma**shape))
+
+    with mpmath.workdps(_DIGITS):
+        low, high = mpmath.mpf("1e-30"), mpmath.mpf(1) - mpmath.mpf("1e-30")
+        for _ in range(200):
+            middle = (low + high) / 2
+            low, high = (middle, high) if found(middle) > mean else (low, middle)
+        return (low + high) / 2
