@@ -7,6 +7,7 @@ can be simulated.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -16,10 +17,11 @@ from hushtune.calibration import calibrate, plan_of
 from hushtune.errors import SettingError
 from hushtune.method import Facts
 from hushtune.methods.doubling import simulate
-from hushtune.methods.propose import NoisyMax, ProposeTest
+from hushtune.methods.propose import STEPS, NoisyMax, ProposeTest
 from hushtune.privacy.accounting import Rule, rule_to_json
 from hushtune.privacy.events import Event
 from hushtune.privacy.guarantee import Privacy
+from hushtune.privacy.skellam import IntArray
 from hushtune.privacy.steps import PureTests
 from hushtune.rows import MOST_VOTERS
 from hushtune.seals.base import Seal
@@ -121,7 +123,7 @@ class Choice:
         """The candidates' mean scores, spread evenly."""
         return np.linspace(_BEST - self.spread, _BEST, len(self.candidates))
 
-    def simulated(self) -> tuple[FloatArray, FloatArray]:
+    def simulated(self) -> tuple[IntArray, IntArray]:
         """What simulated runs choose (-1: nothing), and how many tests they make, both of shape (runs,)."""
         method, (event,), scores = self.settled(), self.events(), self.scores()
         units = _effective(method)
@@ -132,10 +134,10 @@ class Choice:
             )
         rng = np.random.default_rng(self.seed)
         scale = 2 / (units * event.epsilon)
-        # Permute-and-flip is a noisy maximum with exponential noise (Ding et al. 2021), the other one with Gumbel noise.
+        # Permute-and-flip is a noisy maximum with exponential noise (Ding et al. 2021), the other with Gumbel noise.
         draw = rng.exponential if method.mechanism == "permute-and-flip" else rng.gumbel
         noise = draw(scale=scale, size=(self.runs, len(scores)))
-        return (scores + noise).argmax(axis=1), np.ones(self.runs)
+        return (scores + noise).argmax(axis=1), np.ones(self.runs, dtype=np.int64)
 
     def chance(self, what: str) -> Chance:
         """This setting in short."""
@@ -151,8 +153,6 @@ class Choice:
 
 def _effective(method: ProposeTest | NoisyMax) -> int:
     """Units that the noise is measured by: fewer than there are, if rows to score on are protected and few."""
-    from hushtune.methods.propose import STEPS
-
     assert method.units is not None
     return max(1, method.units * STEPS // method.sensitivity(method.units))
 
@@ -187,10 +187,8 @@ def _instead(choice: Choice) -> list[Chance]:
     method, privacy, found = choice.method, choice.privacy, []
 
     def other(what: str, **changes: Any) -> None:
-        try:
+        with suppress(SettingError):  # an alternative that is not possible is not one
             found.append(replace(choice, **changes).chance(what))
-        except SettingError:
-            pass  # an alternative that is not possible is not one
 
     for times in (5, 25):
         if privacy.unit == "record" and method.voters * times <= MOST_VOTERS:
@@ -209,8 +207,8 @@ def _instead(choice: Choice) -> list[Chance]:
 
 def _verdict(chance: Chance) -> str:
     said = (
-        f"the choice is on average {chance.gap:.3f} below the best candidate, {chance.gain:.0%} of the way from a random "
-        "one"
+        f"the choice is on average {chance.gap:.3f} below the best candidate, {chance.gain:.0%} of the way from a "
+        "random one"
     )
     if chance.gain >= _WORKS:
         return f"Likely to work: {said}."

@@ -186,7 +186,7 @@ def plan(
     seed: int = 0,
     quiet: bool = False,
 ) -> Plan | SharingPlan | ChoicePlan:
-    """Says beforehand whether a vote or a curator's tests can work, or whether agents can hear each other, and the cost.
+    """Says beforehand whether a vote, or a curator's tests, can work, or agents can hear each other; and what it costs.
 
     Args:
         clients: how many will be asked.

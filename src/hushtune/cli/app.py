@@ -106,9 +106,7 @@ def plan(
     agreement: Annotated[float, typer.Option(help="thompson: how far agents' vectors agree, from 0 to 1.")] = 0.6,
     granularity: Annotated[float, typer.Option(help="propose-test: the smallest gain of a threshold.")] = 0.1,
     epsilon0: Annotated[float | None, typer.Option(help="propose-test: of one test, for a filter.")] = None,
-    spread: Annotated[
-        float, typer.Option(help="propose-test, noisy-max: from the best mean score to the worst.")
-    ] = 0.5,
+    spread: Annotated[float, typer.Option(help="propose-test, noisy-max: best mean score less the worst.")] = 0.5,
     repetitions: Annotated[int, typer.Option(help="Simulated runs.")] = 1_000,
     json: Json = False,
 ) -> None:
@@ -126,9 +124,8 @@ def plan(
 
     privacy = Privacy(epsilon, delta, unit, neighbours)  # type: ignore[arg-type]
     curated = method in ("propose-test", "noisy-max")
-    sealed = seal_from_json(
-        {"name": seal or ("curator" if curated else "masked"), "dropouts": dropouts, "corrupt": corrupt}
-    )
+    seal = seal or ("curator" if curated else "masked")
+    sealed = seal_from_json({"name": seal, "dropouts": dropouts, "corrupt": corrupt})
     books = Ledger(ledger) if ledger is not None else None
     if method not in ("vote", "thompson", "propose-test", "noisy-max"):
         raise SettingError(f"method must be vote, thompson, propose-test or noisy-max, but got '{method}'")

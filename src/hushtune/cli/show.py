@@ -134,9 +134,9 @@ def choice(found: ChoicePlan, as_json: bool) -> None:
         return
     privacy, method, chance = found.privacy, found.method, found.chance
     print(found.verdict)
-    tests = f", g = {method['granularity']:g}, u0 = {method['start']:g}, at most {found.tests} tests" * (
-        found.tests > 1
-    )
+    tests = ""
+    if "granularity" in method:
+        tests = f", g = {method['granularity']:g}, u0 = {method['start']:g}, at most {found.tests} tests"
     print(
         f"\nSetting: {method['name']}, {found.units} units, {found.candidates} candidates{tests}; epsilon "
         f"{privacy.epsilon:g}, delta {privacy.delta:g} per {privacy.unit}, {privacy.neighbours}; seal 'curator'"
@@ -145,7 +145,8 @@ def choice(found: ChoicePlan, as_json: bool) -> None:
         f"One test has epsilon {chance.epsilon0:.4g}: noise of scale {chance.noise:.3g} on mean scores from "
         f"{0.95 - found.spread:.2g} to 0.95"
     )
-    print(f"Simulated runs make {found.made:.1f} tests on average; {found.nothing:.1%} choose nothing")
+    if tests:
+        print(f"Simulated runs make {found.made:.1f} tests on average; {found.nothing:.1%} choose nothing")
     print("What else would give:")
     for other in found.instead:
         print(f"  {other.what:28} noise {other.noise:8.3g}   below the best {other.gap:.3f}   gain {other.gain:4.0%}")
