@@ -331,3 +331,46 @@ def bench_fts_speed(
     from hushtune.cli import show
 
     show.rows(fts_speed.rows(_counts("agents", agents)), as_json=json)
+
+
+@bench_app.command("propose")
+def bench_propose(
+    runs: Annotated[int, typer.Option(help="Simulated runs of each setting.")] = 100_000,
+    seed: Annotated[int, typer.Option(help="Of the simulation.")] = 0,
+    plots: Annotated[Path | None, typer.Option(help="Folder for the figures.")] = None,
+    json: Json = False,
+) -> None:
+    """Propose-test's Figures 1 and 2, its choice by partitions, its bound on tests, and seconds; all simulated."""
+    from hushtune.bench import propose
+    from hushtune.checks import integer
+    from hushtune.cli import show
+
+    show.rows(propose.rows(integer("runs", runs, 100, 10_000_000), integer("seed", seed, 0)), as_json=json)
+    for path in propose.draw(plots, seed) if plots is not None else ():
+        if not json:
+            print(f"wrote {path}")
+
+
+@bench_app.command("central")
+def bench_central(
+    data: Annotated[str, typer.Option(help="digits, adult, mnist, or several.")] = "digits",
+    epsilon: Annotated[str, typer.Option(help="Of choice and training together.")] = "1,2,4,8",
+    seeds: Annotated[int, typer.Option(help="Of splits, parts, noise and choices.")] = 5,
+    quick: Annotated[bool, typer.Option("--quick", help="Few epochs and candidates: a look, no result.")] = False,
+    out: Annotated[Path, typer.Option(help="Where outcomes are kept; the same folder resumes.")] = Path("runs/central"),
+    plots: Annotated[Path | None, typer.Option(help="Folder for figures and tables. Default: that of --out.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes. Default: one per core.")] = None,
+    json: Json = False,
+) -> None:
+    """One owner's private model, by every way to choose its config: accuracy against the total epsilon."""
+    from hushtune.bench import central, central_figures
+    from hushtune.cli import show
+    from hushtune.progress import Progress
+
+    experiment = central.Experiment(
+        [name.strip() for name in data.split(",")], _numbers("epsilon", epsilon), seeds, out, jobs, quick
+    )
+    found = show.rows(central.rows(experiment, Progress(quiet=json)), as_json=json)
+    for path in central_figures.write(experiment, found, plots or out):
+        if not json:
+            print(f"wrote {path}")
