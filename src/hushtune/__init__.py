@@ -21,6 +21,8 @@ if TYPE_CHECKING:
         RefusedError,
         SettingError,
     )
+    from hushtune.fitted import Fitted
+    from hushtune.fitting import fit
     from hushtune.identity import Identity
     from hushtune.methods.combine import Combine
     from hushtune.methods.propose import NoisyMax, ProposeTest
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
     from hushtune.search import Search
     from hushtune.simulation import Simulation
     from hushtune.space import Candidates, Choice, Config, Float, Int, Space
+    from hushtune.training.dpsgd import DPSGD as DPSGD
+    from hushtune.training.trying import RepeatAndSelect, TryAll, Untuned
     from hushtune.tuning import tune
     from hushtune.verification import verify
 
@@ -55,9 +59,13 @@ _HOMES = {
     "identity": ["Identity"],
     "methods.combine": ["Combine"],
     "methods.surface": ["Surface"],
+    "fitted": ["Fitted"],
+    "fitting": ["fit"],
     "methods.propose": ["NoisyMax", "ProposeTest"],
     "methods.thompson": ["Thompson"],
     "methods.vote": ["Vote"],
+    "training.dpsgd": ["DPSGD"],
+    "training.trying": ["RepeatAndSelect", "TryAll", "Untuned"],
     "odds": ["Agreement"],
     "planning": ["Plan", "plan"],
     "objectives.base": ["Objective", "objective"],
@@ -94,6 +102,7 @@ __all__ = [
     "Combine",
     "Config",
     "Curator",
+    "Fitted",
     "Float",
     "HushtuneError",
     "Identity",
@@ -108,6 +117,7 @@ __all__ = [
     "Privacy",
     "ProposeTest",
     "RefusedError",
+    "RepeatAndSelect",
     "Result",
     "Roster",
     "Rows",
@@ -120,8 +130,11 @@ __all__ = [
     "Surface",
     "Thompson",
     "Threshold",
+    "TryAll",
+    "Untuned",
     "Vote",
     "__version__",
+    "fit",
     "objective",
     "plan",
     "report",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from hushtune.bounds import Bound
@@ -61,6 +61,10 @@ class Training:
     rate: float
     steps: int
     share: float
+
+    def before(self, privacy: Privacy) -> Privacy:
+        """What the run itself may take."""
+        return replace(privacy, epsilon=privacy.epsilon * self.share)
 
     def event(self, events: tuple[Event, ...], privacy: Privacy, rule: Rule) -> TrainingSteps:
         """With the least noise that stays within epsilon together with the run's own events."""

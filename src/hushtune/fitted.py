@@ -142,6 +142,6 @@ def _trust(fitted: Fitted) -> list[str]:
 
 
 def _rest(fitted: Fitted) -> list[str]:
-    lines = books(fitted.ledger) if fitted.ledger is not None else []
+    lines = books(fitted.ledger, "The owner's ledger") if fitted.ledger is not None else []
     secret = (_SECRET,) if any(isinstance(event, SelectedRuns) for event in fitted.plan) else ()
     return [*lines, f"Not covered: {'; '.join((*secret, *_NOT_COVERED))}."]

@@ -184,13 +184,11 @@ class _Owner:
         scored: Any = "own" if self.validation is None else "public" if self.public else len(self.validation)
         method = replace(method, validation=scored)
         client = Client(self.rows, PartScores(self.trainer.objective, self.validation), name=_OWN, ledger=self.ledger)
-        training = Training(self.trainer.rate(len(self.rows)), self.trainer.steps(len(self.rows)), self.share)
         folder = self.folder / "tuning" if self.folder is not None else None
         if folder is not None and (folder / "result.json").exists():
             result = self._earlier(method, Result.load(folder))
         else:
             federation = LocalFederation([client], home, None, self.seed, jobs)
-            self._try_out(federation, method)
             result = conduct(
                 federation,
                 self.candidates,
@@ -202,7 +200,8 @@ class _Owner:
                 folder,
                 self.quiet,
                 self.seed,
-                training=training,
+                training=self._training(),
+                ready=lambda: self._try_out(federation, method),
             )
         trained = result.plan[-1]
         assert isinstance(trained, TrainingSteps)
@@ -211,10 +210,13 @@ class _Owner:
             result.index, model, result.method, result.plan, result.rule, result.run, result.ledger, result
         )
 
+    def _training(self) -> Training:
+        rows = len(self.rows)
+        return Training(self.trainer.rate(rows), self.trainer.steps(rows), self.share)
+
     def _try_out(self, federation: LocalFederation, method: ProposeTest | NoisyMax) -> None:
         """Scores all parts beforehand, and tells the owner, who holds the data, if that fails. Nothing is spent yet."""
-        final, _, _ = settled(self.candidates, method, 1, self.privacy, Curator(), Search())
-        parts = parts_of(final.voters, self.privacy)
+        parts = parts_of(method.voters, self.privacy)
         federation.check(self.candidates.space, parts)
         federation.score(Search(), self.candidates, Progress(self.quiet), True, parts)
         (party,) = federation.parties.values()
@@ -227,8 +229,11 @@ class _Owner:
 
     def _earlier(self, method: ProposeTest | NoisyMax, result: Result) -> Result:
         """The choice that an interrupted call has made already."""
-        final, _, _ = settled(self.candidates, method, 1, self.privacy, Curator(), Search())
+        final, _, _ = settled(self.candidates, method, 1, self._training().before(self.privacy), Curator(), Search())
         same = result.method == json.loads(json.dumps(method_to_json(final))) and result.privacy == self.privacy
+        trained, training = result.plan[-1], self._training()
+        assert isinstance(trained, TrainingSteps)
+        same = same and (trained.rate, trained.steps) == (training.rate, training.steps)
         if not same or result.candidates.to_json() != self.candidates.to_json():
             raise SettingError(f"{self.folder} holds an unfinished run with other settings; choose another folder")
         return result
@@ -246,12 +251,14 @@ class _Owner:
             return rule.spent([(events(multiplier), self.privacy.delta)], self.privacy.delta).epsilon
 
         multiplier = noise_for(cost, self.privacy, rate, steps)
-        state = RunFolder(self.folder, self._settings(method), None)
+        state, new = RunFolder(self.folder, self._settings(method), None), False
+        charge = charge_of(state.run, method.name, events(multiplier), self.privacy)
+        if self.ledger is not None and self.ledger.exists and self.ledger.limit() is not None:
+            self.ledger.check(charge)
         state.begin()
-        new = False
         if self.ledger is not None:
             new = self.ledger.ensure(self.privacy)
-            self.ledger.reserve(charge_of(state.run, method.name, events(multiplier), self.privacy))
+            self.ledger.reserve(charge)
         randomness = drawn_from(self.seed, "private runs")
 
         def attempt(place: int) -> tuple[Any, float]:

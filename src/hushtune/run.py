@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -88,7 +87,7 @@ class Run:
         self.noise = seal.noise(0.0)
         self.plan: tuple[Event, ...] = ()
         if privacy is not None:
-            own = privacy if training is None else replace(privacy, epsilon=privacy.epsilon * training.share)
+            own = privacy if training is None else training.before(privacy)
             self.noise = calibrate(bounds, own, self.rule, seal.noise_at)
             self.plan = plan_of(bounds, privacy, self.noise)
         if training is not None and privacy is not None:

@@ -238,19 +238,19 @@ def _threshold(result: Result) -> list[str]:
 def _rest(result: Result) -> list[str]:
     lines = []
     if result.ledger is not None:
-        lines += books(result.ledger)
+        lines += books(result.ledger, "Coordinator's ledger (each client also keeps its own)")
     lines.append(f"Not covered: {'; '.join(not_covered(result))}.")
     return lines
 
 
-def books(note: LedgerNote) -> list[str]:
+def books(note: LedgerNote, whose: str) -> list[str]:
     """What a ledger says before and after."""
     age = (
         "NEW; what was spent on this data before, elsewhere, is not in it"
         if note.new
         else f"{note.runs} runs on record"
     )
-    lines = [f"Coordinator's ledger: {age}. Each client also keeps its own."]
+    lines = [f"{whose}: {age}."]
     if note.limit is not None and note.left is not None:
         lines.append(
             f"  Limit epsilon {note.limit.epsilon:g}, delta {note.limit.delta:g}; spent {note.spent.epsilon:.4g}, "

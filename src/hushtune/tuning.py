@@ -113,16 +113,19 @@ def conduct(
     seed: int | None,
     figures: Figures | None = None,
     training: Training | None = None,
+    ready: Callable[[], None] | None = None,
 ) -> Result:
-    """One run over whatever federation. The arguments are those of `tune`, but for three.
+    """One run over whatever federation. The arguments are those of `tune`, but for four.
 
     Args:
         seed: of a marked simulation; None: a real run.
         figures: gives a simulation's reference figures, from the settled method, the run and the chosen config.
         training: private training that follows and is charged with the run.
+        ready: called when ledgers allow the run, before anything is written or spent.
     """
     kind("ledger", ledger, Ledger)
-    final, facts, bounds = settled(candidates, method, len(federation.roster), privacy, seal, search)
+    own = privacy if training is None or privacy is None else training.before(privacy)
+    final, facts, bounds = settled(candidates, method, len(federation.roster), own, seal, search)
     candidates, seal, search, progress = facts.candidates, facts.seal, facts.search, Progress(quiet)
     place = Path(folder) if folder is not None else None
     seal.check(len(federation.roster))
@@ -133,10 +136,11 @@ def conduct(
         ledger = federation.coordinator_ledger()
     settings = _settings(candidates, final, privacy, seal, search, seed, federation, training)
     state = RunFolder(place, settings, left_in(ledger))
-    if state.left is not None:
+    wanted = None
+    if state.left is not None and training is None:
         final, privacy = method.shortened(facts, state.left)
         bounds = final.bounds(candidates)
-    wanted = facts.privacy.budget if facts.privacy is not None and facts.privacy != privacy else None
+        wanted = facts.privacy.budget if facts.privacy is not None and facts.privacy != privacy else None
     with _clock("calibrate") as calibrating:
         run = Run(
             state,
@@ -155,6 +159,8 @@ def conduct(
         )
         run.check_budget()
         federation.check_ledgers(run.charge(), seal.needed(len(federation.roster)))
+    if ready is not None:
+        ready()
     state.begin()
     log.info("run %s: %d candidates, %d clients", run.id, len(candidates), len(federation.roster))
     with _clock("ask and choose") as asking:

@@ -148,7 +148,7 @@ class ProposeTest(_Tested):
         stop: "worst-case": T is 2 ceil((1 - u0) / g) - 1, which no run exceeds. "filter": the run stops when tests of
             `epsilon0` each have used up epsilon.
         epsilon0: of one test, for stop="filter".
-        tests: T. It follows from the above.
+        tests: T. Default: what follows from the above.
         default: the place of the candidate that is chosen if no test is passed.
         validation: which rows units are scored on: their "own", "public" ones, or protected ones that all share: then
             how many, and scores must be means over them.
@@ -181,6 +181,8 @@ class ProposeTest(_Tested):
             )
         if self.epsilon0 is not None:
             number("epsilon0", self.epsilon0, 1e-6, 50)
+        if self.tests is not None:
+            integer("tests", self.tests, 1, most_tests(room(self.granularity, self.start)))
         integer("default", self.default, 0)
 
     def settled(self, facts: Facts) -> ProposeTest:
@@ -188,9 +190,11 @@ class ProposeTest(_Tested):
         privacy = self._guarded(facts)
         if self.default >= len(facts.candidates):
             raise SettingError(f"`default < {len(facts.candidates)}` candidates must hold, but got {self.default}")
-        tests = most_tests(room(self.granularity, self.start))
-        if self.epsilon0 is not None:
-            tests = affordable(self.epsilon0, privacy, tests)
+        tests = self.tests
+        if tests is None:
+            tests = most_tests(room(self.granularity, self.start))
+            if self.epsilon0 is not None:
+                tests = affordable(self.epsilon0, privacy, tests)
         return replace(self, tests=tests, units=facts.clients * self.voters)
 
     def query(self, candidates: Candidates, seed: int) -> CandidateScores:
