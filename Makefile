@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-long test-torch test-flower test-mhe test-browser screenshots docs lint format clean
+.PHONY: help demo test test-all test-long test-torch test-dpsgd test-flower test-mhe test-browser screenshots docs lint format clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,6 +45,13 @@ $(VENV)/torch: $(VENV)/dev
 test-torch: $(VENV)/torch ## batched training of networks
 	$(BIN)/pytest -o addopts="-q --strict-markers --import-mode=importlib" tests/torch
 
+$(VENV)/dpsgd: $(VENV)/dev
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dpsgd]'
+	@touch $@
+
+test-dpsgd: $(VENV)/dpsgd ## private training of networks through Opacus
+	$(BIN)/pytest -o addopts="-q --strict-markers --import-mode=importlib" tests/dpsgd
+
 $(VENV)/flower: $(VENV)/dev
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,flower]'
 	@touch $@
@@ -76,7 +83,7 @@ format: $(VENV)/dev ## rewrite files in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test-all: test test-long lint docs test-torch test-flower test-mhe test-browser ## everything
+test-all: test test-long lint docs test-torch test-dpsgd test-flower test-mhe test-browser ## everything
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) runs site .pytest_cache .mypy_cache .ruff_cache .hypothesis

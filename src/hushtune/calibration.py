@@ -15,6 +15,8 @@ from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.noise import Noise, Place
 from hushtune.privacy.steps import TrainingSteps
 
+_LOUDEST = 1e4  # noise multiplier of DP-SGD
+
 
 @lru_cache(maxsize=64)
 def calibrate(bounds: tuple[Bound, ...], privacy: Privacy, rule: Rule, at: Place = "parties") -> Noise:
@@ -78,8 +80,17 @@ class Training:
 
 def noise_for(cost: Callable[[float], float], privacy: Privacy, rate: float, steps: int) -> float:
     """The smallest noise multiplier of DP-SGD at which something costs epsilon."""
+
+    def bounded(multiplier: float) -> float:
+        if multiplier > _LOUDEST:
+            raise SettingError(
+                f"epsilon={privacy.epsilon:g} with delta={privacy.delta:g} is too little for this method: not even "
+                f"noise of {_LOUDEST:g} times the clipping norm is enough; choose a larger epsilon, or train less often"
+            )
+        return cost(multiplier)
+
     start = gaussian_start(lambda s: (TrainingSteps(s, rate, steps),), privacy.epsilon, privacy.delta)
-    return smallest_scale(cost, privacy.epsilon, start)
+    return smallest_scale(bounded, privacy.epsilon, start)
 
 
 def left_in(ledger: Ledger | None) -> Budget | None:

@@ -37,7 +37,7 @@ from hushtune.seals.curator import Curator
 from hushtune.search import Search
 from hushtune.simulation import Simulation, drawn_from
 from hushtune.space import Candidates, Config, FloatArray
-from hushtune.training.trying import RepeatAndSelect, TryAll, Untuned, trying_to_json
+from hushtune.training.trying import RepeatAndSelect, TryAll, Untuned, score_noise, trying_to_json
 from hushtune.tuning import conduct, method_to_json, settled
 
 if TYPE_CHECKING:
@@ -261,10 +261,14 @@ class _Owner:
             self.ledger.reserve(charge)
         randomness = drawn_from(self.seed, "private runs")
 
+        noise = 0.0
+        if protected and not isinstance(method, Untuned):
+            noise = score_noise(TrainingSteps(multiplier, rate, steps), method.scoring)
+
         def attempt(place: int) -> tuple[Any, float]:
             drawn = None if self.seed is None else int.from_bytes(randomness.bytes(7), "big")
             model = self.trainer.train(self.candidates[place], self.rows, multiplier, drawn)
-            return model, self._score(model, getattr(method, "score", 0.0) if protected else 0.0, randomness)
+            return model, self._score(model, noise, randomness)
 
         index, model = method.choose(attempt, size, randomness)
         if index is None:  # no run at all

@@ -354,7 +354,7 @@ def bench_propose(
 @bench_app.command("central")
 def bench_central(
     data: Annotated[str, typer.Option(help="digits, adult, mnist, or several.")] = "digits",
-    epsilon: Annotated[str, typer.Option(help="Of choice and training together.")] = "1,2,4,8",
+    epsilon: Annotated[str, typer.Option(help="Of choice and training together.")] = "1,3,8",
     seeds: Annotated[int, typer.Option(help="Of splits, parts, noise and choices.")] = 5,
     quick: Annotated[bool, typer.Option("--quick", help="Few epochs and candidates: a look, no result.")] = False,
     out: Annotated[Path, typer.Option(help="Where outcomes are kept; the same folder resumes.")] = Path("runs/central"),

@@ -125,8 +125,12 @@ class TorchObjective:
 
     def trainer(self, shape: tuple[tuple[str, Any], ...], seed: int) -> Trainer:
         """What trains the configs of one architecture, which all start from the same weights."""
-        loss = _LOSSES[self.loss] if isinstance(self.loss, str) else self.loss
-        return Trainer(prepared(self.network(shape, seed)), loss, self.optimiser, self.batch, self.limit)
+        module = prepared(self.network(shape, seed))
+        return Trainer(module, self.loss_function(), self.optimiser, self.batch, self.limit)
+
+    def loss_function(self) -> Callable[[Tensor, Tensor], Tensor]:
+        """Of outputs and targets, a mean over the rows."""
+        return _LOSSES[self.loss] if isinstance(self.loss, str) else self.loss
 
     def network(self, shape: tuple[tuple[str, Any], ...], seed: int) -> nn.Module:
         """A network with the weights that the seed gives."""

@@ -24,6 +24,7 @@ Attempt = Callable[[int], tuple[Any, float]]
 """Trains the candidate at a place, with fresh noise, and scores it."""
 
 _DIGITS = 60
+_MOST_NOISE = 1e4  # right answers
 _BITS = 192  # of the draw that decides how many runs there are
 
 
@@ -57,13 +58,13 @@ class RepeatAndSelect:
         mean: of K.
         shape: of K's truncated negative binomial distribution: 1 is geometric, 0 logarithmic. None: Poisson, where K
             may be 0, and the model then is untrained.
-        score: standard deviation of the noise on a run's count of right answers, if the rows to score on are
-            protected; its cost is counted in every run.
+        scoring: what a run's score may cost, relative to its training, if the rows to score on are protected. The
+            count of right answers then has noise, and its cost is counted in every run.
     """
 
     mean: float = 10.0
     shape: float | None = 1.0
-    score: float = 10.0
+    scoring: float = 0.1
     name: ClassVar[str] = "repeat-and-select"
     scores: ClassVar[bool] = True
 
@@ -71,11 +72,11 @@ class RepeatAndSelect:
         number("mean", self.mean, 1, 1e4, "[]" if self.shape is None else "(]")
         if self.shape is not None:
             number("shape", self.shape, 0, 1e3)
-        number("score", self.score, 0.5, 1e6)
+        number("scoring", self.scoring, 1e-6, 1e3)
 
     def events(self, step: TrainingSteps, candidates: int, protected: bool) -> tuple[Event, ...]:
         """The theorem's, whatever the candidates: all of them cost the same."""
-        score = self.score if protected else 0.0
+        score = score_noise(step, self.scoring) if protected else 0.0
         return (SelectedRuns(step.multiplier, step.rate, step.steps, self.mean, self.shape, score),)
 
     def choose(self, attempt: Attempt, candidates: int, randomness: Randomness) -> tuple[int | None, Any]:
@@ -94,20 +95,21 @@ class TryAll:
     """Every candidate is trained privately, and the best is taken: naive composition.
 
     Args:
-        score: as for `RepeatAndSelect`.
+        scoring: as for `RepeatAndSelect`.
     """
 
-    score: float = 10.0
+    scoring: float = 0.1
     name: ClassVar[str] = "try-all"
     scores: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        number("score", self.score, 0.5, 1e6)
+        number("scoring", self.scoring, 1e-6, 1e3)
 
     def events(self, step: TrainingSteps, candidates: int, protected: bool) -> tuple[Event, ...]:
         """All trainings, and all scores if those are of protected rows."""
         trained = TrainingSteps(step.multiplier, step.rate, step.steps * candidates)
-        return (trained, *(GaussianVector(self.score, 1.0),) * (candidates if protected else 0))
+        scored = GaussianVector(score_noise(step, self.scoring), 1.0)
+        return (trained, *(scored,) * (candidates if protected else 0))
 
     def choose(self, attempt: Attempt, candidates: int, randomness: Randomness) -> tuple[int | None, Any]:
         """The first of the best."""
@@ -140,6 +142,15 @@ class Untuned:
     def choose(self, attempt: Attempt, candidates: int, randomness: Randomness) -> tuple[int | None, Any]:
         """That one."""
         return self.place, attempt(self.place)[0]
+
+
+def score_noise(step: TrainingSteps, share: float) -> float:
+    """Standard deviation of the noise on a count of right answers, whose Rényi divergence is a share of training's.
+
+    By order 2, where a count that changes by one has 1 / deviation^2.
+    """
+    divergence = step.rdp(2.0)
+    return min(_MOST_NOISE, 1 / math.sqrt(share * divergence)) if 0 < divergence < math.inf else _MOST_NOISE
 
 
 def trying_to_json(method: Trying) -> dict[str, Any]:
