@@ -9,10 +9,10 @@ from typing import Any
 
 from hushtune.files import replace as write
 from hushtune.privacy.accounting import Budget, epsilon_of
-from hushtune.privacy.events import Event
+from hushtune.privacy.events import Event, GaussianVector
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.registry import event_to_json
-from hushtune.privacy.steps import SelectedRuns, TrainingSteps
+from hushtune.privacy.steps import PureTests, SelectedRuns, TrainingSteps
 from hushtune.result import LedgerNote, Result
 from hushtune.space import Config
 from hushtune.statement import RELATIONS, books
@@ -52,6 +52,7 @@ class Fitted:
     seed: int | None
     run: str
     ledger: LedgerNote | None
+    weights: bytes = field(default=b"", repr=False)
     tuning: Result | None = field(default=None, repr=False)
 
     @property
@@ -80,11 +81,9 @@ class Fitted:
 
     def save(self, folder: str | Path) -> None:
         """Writes model.pt (the weights), statement.txt and, last, fitted.json."""
-        import torch
-
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
-        torch.save(self.model.state_dict(), place / "model.pt")
+        write(place / "model.pt", self.weights)
         write(place / "statement.txt", self.statement + "\n")
         write(place / "fitted.json", json.dumps(self.to_json(), indent=2) + "\n")
 
@@ -121,9 +120,15 @@ def _guarantee(fitted: Fitted) -> list[str]:
                 f"  Training: the best of a secret number of runs ({drawn}, mean {event.mean:g}){score}; each run "
                 f"{_training(event)}."
             )
-    tests = tuple(event for event in fitted.plan if not isinstance(event, TrainingSteps | SelectedRuns))
-    if tests:
-        lines.append(f"  Choosing: {len(tests)} events; alone epsilon {epsilon_of(tests, delta):.4g}.")
+        elif isinstance(event, PureTests):
+            tests = f"{event.times} test{'s' * (event.times > 1)} of epsilon {event.epsilon:.4g}"
+            lines.append(f"  Choosing: at most {tests}; alone epsilon {epsilon_of((event,), delta):.4g}.")
+    scored = [event for event in fitted.plan if isinstance(event, GaussianVector)]
+    if scored:
+        lines.append(
+            f"  Scoring: {len(scored)} counts of right answers, each with noise of standard deviation "
+            f"{scored[0].deviation:.4g}; alone epsilon {epsilon_of(tuple(scored), delta):.4g}."
+        )
     return [*lines, f"  {_SCORED[fitted.scored_on]}"]
 
 

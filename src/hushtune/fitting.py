@@ -205,7 +205,8 @@ class _Owner:
             )
         trained = result.plan[-1]
         assert isinstance(trained, TrainingSteps)
-        model = self.trainer.train(result.config, self.rows, trained.multiplier, self.seed)
+        with Progress(self.quiet).phase("private training", trained.steps) as advance:
+            model = self.trainer.train(result.config, self.rows, trained.multiplier, self.seed, advance)
         return self._fitted(
             result.index, model, result.method, result.plan, result.rule, result.run, result.ledger, result
         )
@@ -267,10 +268,12 @@ class _Owner:
 
         def attempt(place: int) -> tuple[Any, float]:
             drawn = None if self.seed is None else int.from_bytes(randomness.bytes(7), "big")
-            model = self.trainer.train(self.candidates[place], self.rows, multiplier, drawn)
+            model = self.trainer.train(self.candidates[place], self.rows, multiplier, drawn, advance)
             return model, self._score(model, noise, randomness)
 
-        index, model = method.choose(attempt, size, randomness)
+        quiet = self.quiet or isinstance(method, RepeatAndSelect)  # a bar would tell how many runs there are
+        with Progress(quiet).phase("private training", steps * (size if method.scores else 1)) as advance:
+            index, model = method.choose(attempt, size, randomness)
         if index is None:  # no run at all
             index, model = 0, self.trainer.untrained(self.candidates[0])
         if self.ledger is not None:
@@ -317,8 +320,6 @@ class _Owner:
         note: LedgerNote | None,
         tuning: Result | None,
     ) -> Fitted:
-        from hushtune.training.dpsgd import secure
-
         spent = rule_from_json(rule).spent([(plan, self.privacy.delta)], self.privacy.delta)
         scored = "none" if method["name"] == Untuned.name else "own"
         if self.validation is not None and scored == "own":
@@ -335,9 +336,10 @@ class _Owner:
             spent,
             rule,
             scored,
-            secure(),
+            self.trainer.secure(),
             self.seed,
             run,
             note,
+            self.trainer.dumped(model),
             tuning,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 from hushtune.checks import integer, kind, number
 from hushtune.errors import MissingExtraError, SettingError
+from hushtune.progress import Advance
 from hushtune.randomness import SystemRandomness, words
 from hushtune.rows import Rows
 from hushtune.space import Config, Domain, space_of
@@ -103,7 +105,14 @@ class DPSGD:
         _refuse_costly(space.knobs)
         self.objective.check(space)
 
-    def train(self, config: Config, data: Rows, multiplier: float, seed: int | None = None) -> nn.Module:
+    def train(
+        self,
+        config: Config,
+        data: Rows,
+        multiplier: float,
+        seed: int | None = None,
+        advance: Advance = lambda steps: None,
+    ) -> nn.Module:
         """The network after all steps, in evaluation mode, with finite weights or not.
 
         Args:
@@ -111,6 +120,7 @@ class DPSGD:
             data: the private rows.
             multiplier: the noise's standard deviation in units of `clip`. 0 is no privacy, for comparison only.
             seed: makes sampling and noise repeatable, in a simulation. Never for real privacy.
+            advance: called with 1 after every step.
         """
         _refuse_costly(config)
         noise = number("multiplier", multiplier, 0, _LARGEST_MULTIPLIER)
@@ -159,6 +169,16 @@ class DPSGD:
         own = {name: value for name, value in config.items() if name != "clip"}
         (shape,) = self.objective.groups([own])
         return copy.deepcopy(self.objective.network(shape, _START)).eval()
+
+    def dumped(self, model: nn.Module) -> bytes:
+        """The network's weights as `torch.load` reads them."""
+        buffer = io.BytesIO()
+        torch.save(model.state_dict(), buffer)
+        return buffer.getvalue()
+
+    def secure(self) -> bool:
+        """Whether noise comes from a cryptographic generator: see `secure`."""
+        return secure()
 
     def to_json(self) -> dict[str, Any]:
         """Its public settings, and what stands for the network."""

@@ -1,0 +1,294 @@
+"""`fit`: one charge for choice and training; nothing tells how many runs there were. Training is a stand-in."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hushtune as ht
+from hushtune.privacy.accounting import epsilon_of
+from hushtune.privacy.events import GaussianVector
+from hushtune.privacy.steps import PureTests, SelectedRuns, TrainingSteps
+from hushtune.progress import Advance
+from hushtune.space import Config, FloatArray
+
+SPACE = ht.Space(lr=ht.Float(0.1, 1.0))
+CANDIDATES = SPACE.candidates([{"lr": lr} for lr in (0.1, 0.4, 0.7, 1.0)])
+PRIVACY = ht.Privacy(3.0, 1e-5, "record", "add-remove")
+ROWS = ht.Rows(np.arange(200.0)[:, None], np.zeros(200, dtype=int))
+HELD = ht.Rows(np.arange(60.0)[:, None] + 1_000, np.zeros(60, dtype=int))
+
+
+@dataclass(frozen=True)
+class Best:
+    """Losses on a part: the learning rate .7 is best."""
+
+    scale: float = 1.0
+
+    def losses(self, configs: list[Config], data: Any, seed: int) -> FloatArray:
+        return self.scale * np.array([abs(config["lr"] - 0.7) for config in configs])
+
+
+@dataclass
+class Trainer:
+    """Trains nothing: a model is its config, and is right about all rows if its learning rate is .7."""
+
+    objective: Any = field(default_factory=Best)
+    calls: list[tuple[Config, float, int | None]] = field(default_factory=list)
+    fails: int = 0
+
+    def check(self, domain: Any) -> None:
+        pass
+
+    def rate(self, rows: int) -> float:
+        return 0.1
+
+    def steps(self, rows: int) -> int:
+        return 50
+
+    def train(self, config: Config, data: Any, multiplier: float, seed: int | None, advance: Advance) -> Config:
+        advance(50)
+        self.calls.append((config, multiplier, seed))
+        if len(self.calls) == self.fails:
+            raise KeyboardInterrupt
+        return config
+
+    def untrained(self, config: Config) -> str:
+        return "untrained"
+
+    def score(self, model: Any, rows: Any) -> float:
+        return 1 - abs(model["lr"] - 0.7)
+
+    def secure(self) -> bool:
+        return False
+
+    def dumped(self, model: Any) -> bytes:
+        return json.dumps(model).encode()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": "stand-in"}
+
+
+def fit(tmp_path: Path, method: Any, trainer: Trainer | None = None, **changes: Any) -> ht.Fitted:
+    given: dict[str, Any] = {"privacy": PRIVACY, "validation": HELD, "home": tmp_path / "home", "jobs": 1}
+    given["quiet"] = True
+    return ht.fit(ROWS, CANDIDATES, method=method, trainer=trainer or Trainer(), **{**given, **changes})  # type: ignore[arg-type]
+
+
+METHODS = [
+    ht.NoisyMax(voters=40),
+    ht.ProposeTest(voters=40),
+    ht.ProposeTest(voters=40, stop="filter", epsilon0=0.1),
+    ht.RepeatAndSelect(),
+    ht.RepeatAndSelect(shape=None),
+    ht.TryAll(),
+    ht.Untuned(2),
+]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: f"{method.name} {getattr(method, 'stop', '')}")
+def test_one_charge_covers_choice_and_training(tmp_path: Path, method: Any) -> None:
+    fitted = fit(tmp_path, method, folder=tmp_path / "model")
+    (entry,) = ht.Ledger(tmp_path / "home" / "ledger.db").entries()
+    assert entry.charge.events == fitted.plan
+    assert entry.charge.run == fitted.run
+    assert 0.99 * 3.0 < epsilon_of(fitted.plan, 1e-5) <= 3.0
+    kept = json.loads((tmp_path / "model" / "fitted.json").read_text())
+    assert kept["spent"]["epsilon"] == pytest.approx(fitted.spent.epsilon)
+    assert kept["config"] == fitted.config == CANDIDATES[fitted.index or 0]
+    assert (tmp_path / "model" / "statement.txt").read_text() == fitted.statement + "\n"
+    assert (tmp_path / "model" / "model.pt").exists()
+    with pytest.raises(ht.BudgetError):
+        fit(tmp_path, method, folder=tmp_path / "second")
+    assert not (tmp_path / "second" / "run.json").exists()
+    with pytest.raises(ht.SettingError, match="holds a finished model"):
+        fit(tmp_path, method, folder=tmp_path / "model")
+
+
+def test_tests_and_training_are_composed_tightly(tmp_path: Path) -> None:
+    fitted = fit(tmp_path, ht.NoisyMax(voters=40))
+    tests, training = fitted.plan
+    assert isinstance(tests, PureTests)
+    assert isinstance(training, TrainingSteps)
+    assert epsilon_of((tests,), 1e-5) == pytest.approx(0.2 * 3.0, rel=1e-3)
+    assert epsilon_of((tests,), 1e-5) + epsilon_of((training,), 1e-5) > 3.0 >= epsilon_of(fitted.plan, 1e-5)
+    assert fitted.tuning is not None
+    assert "includes the training that follows: 50 steps" in fitted.tuning.statement
+
+
+def test_the_choice_can_be_verified(tmp_path: Path) -> None:
+    for number, method in enumerate(METHODS[:3]):
+        fit(tmp_path / str(number), method, folder=tmp_path / str(number))
+        assert [check for check in ht.verify(tmp_path / str(number) / "tuning") if not check.holds] == []
+
+
+def test_a_filter_counts_on_its_share_of_epsilon(tmp_path: Path) -> None:
+    fitted = fit(tmp_path, METHODS[2])
+    event = fitted.plan[0]
+    assert isinstance(event, PureTests)
+    assert 1 <= event.times < 19
+    assert epsilon_of((event,), 1e-5) <= 0.2 * 3.0
+
+
+@pytest.mark.parametrize("method", [METHODS[0], METHODS[3], METHODS[5], METHODS[6]], ids=lambda method: method.name)
+def test_an_interrupted_training_is_not_charged_again(tmp_path: Path, method: Any) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        fit(tmp_path, method, Trainer(fails=1), folder=tmp_path / "model")
+    ledger = ht.Ledger(tmp_path / "home" / "ledger.db")
+    (before,) = ledger.entries()
+    assert not (tmp_path / "model" / "model.pt").exists()
+    fitted = fit(tmp_path, method, folder=tmp_path / "model")
+    (after,) = ledger.entries()
+    assert after.charge == before.charge
+    assert fitted.run == before.charge.run
+
+
+def test_an_interrupted_choice_goes_on_with_the_same_settings_only(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        fit(tmp_path, METHODS[0], Trainer(fails=1), folder=tmp_path / "model")
+    with pytest.raises(ht.SettingError, match="other settings"):
+        fit(tmp_path, ht.NoisyMax(voters=20), folder=tmp_path / "model")
+    answers = json.loads((tmp_path / "model" / "tuning" / "result.json").read_text())["opened"][0]["blocks"]
+    fitted = fit(tmp_path, METHODS[0], folder=tmp_path / "model")
+    assert fitted.tuning is not None
+    assert fitted.tuning.opened[0].blocks == answers
+
+
+# ---- repeat and select -------------------------------------------------------------------------------
+
+
+def test_nothing_tells_how_many_runs_there_were(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes, files, counts = set(), set(), set()
+    for seed in range(8):
+        trainer, place = Trainer(), tmp_path / str(seed)
+        marked = ht.Simulation(seed)
+        fitted = fit(place, ht.RepeatAndSelect(), trainer, simulation=marked, folder=place / "m", quiet=False)
+        counts.add(len(trainer.calls))
+        kept = json.loads((place / "m" / "fitted.json").read_text())
+        files.add(tuple(sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())))
+        sizes.add(json.dumps({**kept, "simulation": 0, "config": 0, "index": 0, "run": 0}))
+        assert "seconds" not in json.dumps(kept)
+        assert fitted.tuning is None
+    assert len(counts) > 3
+    assert len(files) == len(sizes) == 1
+    assert capsys.readouterr() == ("", "")
+
+
+def test_every_run_has_fresh_noise_and_a_candidate_drawn_anew(tmp_path: Path) -> None:
+    trainer = Trainer()
+    fit(tmp_path, ht.RepeatAndSelect(mean=500.0, shape=None), trainer, simulation=ht.Simulation(1), privacy=LARGE)
+    seeds = [seed for _, _, seed in trainer.calls]
+    assert None not in seeds
+    assert len(set(seeds)) == len(seeds) > 300
+    drawn = [config["lr"] for config, _, _ in trainer.calls]
+    assert {drawn.count(lr) > 60 for lr in (0.1, 0.4, 0.7, 1.0)} == {True}
+    real = Trainer()
+    fit(tmp_path, ht.RepeatAndSelect(), real)
+    assert {seed for _, _, seed in real.calls} <= {None}
+
+
+LARGE = ht.Privacy(20.0, 1e-5, "record", "add-remove")
+
+
+def test_no_run_at_all_has_an_outcome(tmp_path: Path) -> None:
+    for seed in range(40):
+        trainer = Trainer()
+        fitted = fit(tmp_path, ht.RepeatAndSelect(1.0, None), trainer, simulation=ht.Simulation(seed), privacy=LARGE)
+        if not trainer.calls:
+            assert fitted.model == "untrained"
+            assert fitted.index == 0
+            return
+    raise AssertionError("a Poisson number of mean 1 was never 0 in 40 draws, whose chance is below 1e-8")
+
+
+def test_scores_of_protected_rows_are_paid_for_and_noisy(tmp_path: Path) -> None:
+    (public,) = fit(tmp_path / "a", ht.RepeatAndSelect(), public=True).plan
+    (protected,) = fit(tmp_path / "b", ht.RepeatAndSelect()).plan
+    assert isinstance(public, SelectedRuns)
+    assert isinstance(protected, SelectedRuns)
+    assert public.score == 0 < protected.score
+    assert protected.multiplier > public.multiplier
+    assert len(fit(tmp_path / "c", ht.TryAll(), public=True).plan) == 1
+    scored = fit(tmp_path / "d", ht.TryAll()).plan[1:]
+    assert len(scored) == len(CANDIDATES)
+    assert isinstance(scored[0], GaussianVector)
+    quiet = [fit(tmp_path, ht.TryAll(), simulation=ht.Simulation(s), public=True).config["lr"] for s in range(10)]
+    tight = replace(PRIVACY, epsilon=0.1)
+    loud = [fit(tmp_path, ht.TryAll(), simulation=ht.Simulation(s), privacy=tight).config["lr"] for s in range(20)]
+    assert set(quiet) == {0.7}
+    assert len(set(loud)) > 1
+
+
+# ---- what is said ------------------------------------------------------------------------------------
+
+
+def test_statements_say_what_is_trusted_and_what_is_not_covered(tmp_path: Path) -> None:
+    selected = fit(tmp_path / "a", ht.RepeatAndSelect()).statement
+    assert "the best of a secret number of runs (truncated negative binomial of shape 1, mean 10)" in selected
+    assert "how many runs there were" in selected
+    assert "It is NOT a cryptographic generator" in selected
+    assert "The owner's ledger: NEW" in selected
+    tested = fit(tmp_path / "b", ht.NoisyMax(voters=40), public=True).statement
+    assert "Scored on: rows that were declared PUBLIC" in tested
+    assert "how many runs there were" not in tested
+    own = fit(tmp_path / "c", ht.NoisyMax(voters=40), validation=None).statement
+    assert "Scored on: rows of each part's own" in own
+    simulated = fit(tmp_path / "d", ht.Untuned(), simulation=ht.Simulation(0))
+    assert simulated.statement.startswith("SIMULATION")
+    assert not (tmp_path / "d" / "home" / "ledger.db").exists()
+
+
+# ---- bad input ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"privacy": ht.Privacy(1.0)}, "unit='record', neighbours='add-remove'"),
+        ({"privacy": ht.Privacy(1.0, unit="record")}, "neighbours='add-remove'"),
+        ({"method": ht.NoisyMax(voters=201)}, "`voters <= rows` must hold, but got voters=201, rows=200"),
+        ({"method": ht.Vote()}, "method"),
+        ({"method": ht.TryAll(), "validation": None}, "give rows to score on"),
+        ({"method": ht.Untuned(4)}, "`place < 4` candidates must hold, but got 4"),
+        ({"method": ht.ProposeTest(voters=4, stop="filter", epsilon0=2.0)}, "does not pay for one test"),
+        ({"method": ht.RepeatAndSelect(1e4), "privacy": replace(PRIVACY, epsilon=0.01)}, "too little for this method"),
+        ({"share": 1.0}, "share"),
+        ({"trainer": object()}, "trainer must be DPSGD"),
+        ({"data": ht.Rows(np.zeros((0, 1)), np.zeros(0))}, "at least one row"),
+        ({"data": replace(ROWS, subjects=np.arange(200))}, "name subjects"),
+        ({"validation": (np.zeros((0, 1)), np.zeros(0))}, "at least one row"),
+        ({"candidates": SPACE}, "finite public list"),
+    ],
+)
+def test_bad_input_is_refused_and_nothing_is_spent(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"data": ROWS, "candidates": CANDIDATES, "method": METHODS[0], "trainer": Trainer()}
+    given |= {"privacy": PRIVACY, "validation": HELD, "home": tmp_path / "home", "quiet": True, **changes}
+    with pytest.raises(ht.SettingError, match=message):
+        ht.fit(given.pop("data"), given.pop("candidates"), **given)
+    assert not (tmp_path / "home" / "ledger.db").exists()
+
+
+def test_the_owner_is_told_if_parts_cannot_be_scored(tmp_path: Path) -> None:
+    with pytest.raises(ht.HushtuneError, match=r"nothing was spent: losses must be in \[0, 1\], but got 3"):
+        fit(tmp_path, METHODS[0], Trainer(Best(scale=5.0)))
+    assert not (tmp_path / "home" / "ledger.db").exists()
+
+
+def test_configs_that_differ_in_clipping_alone_are_scored_once() -> None:
+    from hushtune.fitting import PartScores
+
+    seen: list[int] = []
+
+    class Counting(Best):
+        def losses(self, configs: list[Config], data: Any, seed: int) -> FloatArray:
+            seen.append(len(configs))
+            return super().losses(configs, data, seed)
+
+    configs = [{"lr": lr, "clip": clip} for lr in (0.1, 0.7) for clip in (1.0, 2.0)]
+    assert PartScores(Counting()).losses(configs, ROWS, 0).tolist() == pytest.approx([0.6, 0.6, 0.0, 0.0])
+    assert seen == [2]
