@@ -46,8 +46,8 @@ class PureTests:
         return self.epsilon > _LARGEST
 
     def interval(self) -> float:
-        """The composed losses are rounded once, so a thousandth of a single one will do."""
-        return max(1e-6, 1e-3 * min(self.epsilon, 1.0))
+        """The composed losses are rounded once, so a thousandth of what they come to will do."""
+        return max(1e-6, 1e-3 * min(self.epsilon * math.sqrt(self.times), 1.0))
 
     def pld(self, interval: float, times: int) -> Any:
         """All steps at once: i of n randomised responses against the odds lose (n - 2i) epsilon."""

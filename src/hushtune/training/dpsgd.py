@@ -13,7 +13,7 @@ from typing import Any
 
 from hushtune.checks import integer, kind, number
 from hushtune.errors import MissingExtraError, SettingError
-from hushtune.progress import Advance
+from hushtune.progress import Advance, unseen
 from hushtune.randomness import SystemRandomness, words
 from hushtune.rows import Rows
 from hushtune.space import Config, Domain, space_of
@@ -111,7 +111,7 @@ class DPSGD:
         data: Rows,
         multiplier: float,
         seed: int | None = None,
-        advance: Advance = lambda steps: None,
+        advance: Advance = unseen,
     ) -> nn.Module:
         """The network after all steps, in evaluation mode, with finite weights or not.
 
@@ -145,6 +145,7 @@ class DPSGD:
             stepper = _Stepper(network, optimiser, self.objective.loss_function())
             for step in range(steps):
                 stepper.step(x, y, _sampled(rows, rate, generator), knobs.rate(step // epoch))
+                advance(1)
         # A network without traces: Opacus leaves the last sum, as it was BEFORE the noise, on the one it trained.
         trained = copy.deepcopy(start)
         trained.load_state_dict(network.to_standard_module().state_dict())
