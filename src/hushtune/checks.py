@@ -42,3 +42,11 @@ def kind(name: str, value: Any, *kinds: type, optional: bool = True) -> None:
         return
     wanted = " or ".join(k.__name__ for k in kinds)
     raise SettingError(f"{name} must be a {wanted}, but got {value!r}")
+
+
+def up(value: float) -> str:
+    """Four digits, rounded up, so that the advice given is enough."""
+    if not math.isfinite(value):
+        return "inf"
+    digits = 3 - math.floor(math.log10(value))
+    return f"{math.ceil(value * 10**digits * (1 - 1e-9)) / 10**digits:g}"

@@ -49,25 +49,30 @@ class CuratedScores:
 
     def __init__(self, sums: IntArray, bound: Scores, units: int, noise: Noise, randomness: Randomness) -> None:
         self.answers: list[int] = []
+        self._made = 0
         self._sums, self._bound, self._units, self._randomness = sums, bound, units, randomness
         self._scale = math.ceil(noise.scale)  # rounded up: no test costs more than announced
 
     def above_threshold(self, level: Fraction, order: Sequence[int]) -> int | None:
         """By AboveThreshold."""
-        self._count()
+        places = [int(place) for place in order]
         threshold = round(level * self._units * self._bound.steps)
-        place = selection.above_threshold(self._sums, threshold, self._scale, order, self._randomness)
+        self._count()
+        place = selection.above_threshold(self._sums, threshold, self._scale, places, self._randomness)
         self.answers.append(NONE if place is None else place)
         return place
 
     def noisy_max(self, mechanism: Mechanism) -> int:
         """By permute-and-flip or the exponential mechanism."""
+        choose = MECHANISMS[mechanism]
         self._count()
-        self.answers.append(MECHANISMS[mechanism](self._sums, self._scale, self._randomness))
+        self.answers.append(choose(self._sums, self._scale, self._randomness))
         return self.answers[-1]
 
     def _count(self) -> None:
-        if len(self.answers) >= self._bound.times:
+        """Counts a test before it is made."""
+        self._made += 1
+        if self._made > self._bound.times:
             raise HushtuneError(f"a method asked more of a curator than the {self._bound.times} tests it announced")
 
 
@@ -86,7 +91,10 @@ class Recorded:
 
     def noisy_max(self, mechanism: Mechanism) -> int:
         """The next answer."""
-        return self._next()
+        place = self._next()
+        if place == NONE:
+            raise SettingError("an opening does not have the answers that its query asks for")
+        return place
 
     def _next(self) -> int:
         if not self._left:

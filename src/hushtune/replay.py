@@ -55,7 +55,10 @@ class Replay:
 
     def curate(self, query: Query, choose: Choose) -> int:
         """From the recorded answers, all of which must be asked for."""
-        answers = Recorded(self._next(query, gathered=False).blocks.get(ANSWERS, []), len(self.candidates))
+        blocks = self._next(query, gathered=False).blocks
+        if set(blocks) != {ANSWERS}:
+            raise SettingError("an opening holds more, or less, than a curator's answers")
+        answers = Recorded(blocks[ANSWERS], len(self.candidates))
         place = choose(answers)
         answers.check_end()
         return place

@@ -151,6 +151,8 @@ class Run:
     def _next(self, query: Query, gathered: bool, form: Form | None = None, choose: Choose | None = None) -> Opened:
         """The next step's opening: what an interrupted run has on record, or what clients say."""
         step = len(self.opened)
+        if isinstance(query.bound, Scores) != (choose is not None):
+            raise HushtuneError("scores are tested by a curator and never opened, and nothing else is tested")
         if not self._announced(query, step):
             raise HushtuneError(f"a method asked for a sum (step {step}) that its `bounds` did not announce")
         kept = self._folder.opening(step)
@@ -205,10 +207,15 @@ class Run:
         answered = self._enough(dropped)
         drawn = drawn_from(self._seed, f"curator {step}")
         if choose is not None:
-            assert isinstance(query.bound, Scores)
+            assert isinstance(query.bound, Scores)  # `_next` has seen to that
             curated = CuratedScores(total, query.bound, len(roster) * self._voters, self.noise, drawn)
-            choose(curated)
-            return Opened(query.name, {ANSWERS: curated.answers}, 0.0, answered), dropped, late
+            opened = Opened(query.name, {ANSWERS: curated.answers}, 0.0, answered)
+            try:
+                choose(curated)
+            except BaseException:  # what was answered is on record: a second call gets no other answers
+                self._folder.keep(opened, dropped, late)
+                raise
+            return opened, dropped, late
         total = total + self.noise.curated(len(total), drawn)
         variance = self.noise.opened_variance(self.honest, answered)
         return Opened(query.name, _plain(query, total), variance, answered), dropped, late

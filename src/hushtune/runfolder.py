@@ -27,12 +27,18 @@ class RunFolder:
     Args:
         folder: the run's.
         settings: a digest of what must be the same when the run is taken up again.
+        simulated: whether the run's id follows from its settings, so that a simulation can be repeated.
         left: what the ledger has left; a run that is taken up again keeps to what it had left when the run began.
     """
 
-    def __init__(self, folder: Path | None, settings: str, left: Budget | None) -> None:
+    def __init__(self, folder: Path | None, settings: str, left: Budget | None, simulated: bool = False) -> None:
         self._path = folder / "run.json" if folder is not None else None
-        self._state: dict[str, Any] = {"run": uuid.uuid4().hex, "settings": settings, "opened": [], "sessions": 0}
+        self._state: dict[str, Any] = {
+            "run": settings[:32] if simulated else uuid.uuid4().hex,
+            "settings": settings,
+            "opened": [],
+            "sessions": 0,
+        }
         self._state["left"] = [left.epsilon, left.delta] if left is not None else None
         if self._path is None:
             return

@@ -100,7 +100,7 @@ def _noise(result: Result) -> str:
     if any(isinstance(event, PureTests) for event in result.plan):
         drawn = "coins" if "mechanism" in result.method else "discrete Laplace noise, on every candidate twice,"
         return (
-            f"  Noise: exact {drawn} of scale {result.noise['scale']:.4g}, where one unit's score moves by "
+            f"  Noise: exact {drawn} of scale {result.noise['scale']:.4g}, where one unit moves a sum by at most "
             f"{result.plan[0].epsilon * result.noise['scale'] / 2:.0f}; drawn by the server."  # type: ignore[attr-defined]
         )
     if result.seal["name"] == "curator":

@@ -135,7 +135,7 @@ def conduct(
     elif ledger is None:
         ledger = federation.coordinator_ledger()
     settings = _settings(candidates, final, privacy, seal, search, seed, federation, training)
-    state = RunFolder(place, settings, left_in(ledger))
+    state = RunFolder(place, settings, left_in(ledger), seed is not None)
     wanted = None
     if state.left is not None and training is None:
         final, privacy = method.shortened(facts, state.left)

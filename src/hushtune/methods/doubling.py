@@ -21,7 +21,11 @@ _AT_ONCE = 2_000  # runs
 
 def room(granularity: float, start: float) -> int:
     """How many units of g there are between u0 and 1, rounded up. Both are read as decimals: .7 + 3 (.1) is 1."""
-    return -(-(1 - Fraction(repr(start))) // Fraction(repr(granularity)))
+    return -(-(1 - _decimal(start)) // _decimal(granularity))
+
+
+def _decimal(value: float) -> Fraction:
+    return Fraction(repr(float(value)))
 
 
 def most_tests(units: int) -> int:
@@ -41,7 +45,7 @@ def going(units: Any, step: Any, most: int) -> Any:
 
 def level(units: int, step: int, granularity: float, start: float) -> Fraction:
     """The threshold that is proposed."""
-    return Fraction(repr(start)) + (units + step) * Fraction(repr(granularity))
+    return _decimal(start) + (units + step) * _decimal(granularity)
 
 
 def simulate(

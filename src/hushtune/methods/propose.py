@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from hushtune.bounds import Scores
-from hushtune.checks import integer, number
+from hushtune.checks import integer, number, up
 from hushtune.client import Party
 from hushtune.curated import MECHANISMS, Curated, Mechanism
 from hushtune.errors import ObjectiveError, SettingError
@@ -84,8 +84,9 @@ def scores_of(losses: FloatArray, ends: tuple[float, float]) -> IntArray:
     outside = losses[known][(losses[known] < best) | (losses[known] > worst)]
     if outside.size:
         raise ObjectiveError(f"losses must be in [{best:g}, {worst:g}], but got {outside[0]:g}: give other `losses`")
-    scores: IntArray = np.rint(np.where(known, (worst - losses) / (worst - best), 0.0) * STEPS).astype(np.int64)
-    return scores
+    scores = np.where(known, (worst - losses) / (worst - best), 0.0)
+    steps: IntArray = np.floor(scores * STEPS + 0.5).astype(np.int64)
+    return steps
 
 
 class _Tested(Method):
@@ -95,7 +96,7 @@ class _Tested(Method):
     losses: tuple[float, float]
 
     def _check(self) -> None:
-        integer("voters", self.voters, 1, MOST_VOTERS)
+        object.__setattr__(self, "voters", integer("voters", self.voters, 1, MOST_VOTERS))
         if isinstance(self.validation, bool) or not (
             self.validation in ("own", "public") or (isinstance(self.validation, int) and self.validation >= 1)
         ):
@@ -124,10 +125,12 @@ class _Tested(Method):
     def sensitivity(self, units: int) -> int:
         """In steps. One unit's scores change by the whole range at the most.
 
-        A protected row that all units are scored on changes each one's score by 1/rows, if scores are means over rows;
-        on the grid, by that many steps rounded up.
+        A protected row that all units are scored on changes each one's score by 1/rows, if scores are means over rows,
+        and each row's own lies in the range too; on the grid, by that many steps and less than one more.
         """
-        return max(STEPS, units * -(-STEPS // self.validation)) if isinstance(self.validation, int) else STEPS
+        if not isinstance(self.validation, int):
+            return STEPS
+        return max(STEPS, units * min(STEPS, STEPS // self.validation + 1))
 
 
 @dataclass(frozen=True)
@@ -147,11 +150,12 @@ class ProposeTest(_Tested):
         start: u0, where thresholds begin.
         stop: "worst-case": T is 2 ceil((1 - u0) / g) - 1, which no run exceeds. "filter": the run stops when tests of
             `epsilon0` each have used up epsilon.
-        epsilon0: of one test, for stop="filter".
+        epsilon0: of one test, for stop="filter": it says how many tests there may be. Their noise is then what all of
+            epsilon takes for so many, which is no more.
         tests: T. Default: what follows from the above.
         default: the place of the candidate that is chosen if no test is passed.
         validation: which rows units are scored on: their "own", "public" ones, or protected ones that all share: then
-            how many, and scores must be means over them.
+            how many, and losses must be means over them, of rows whose own losses lie in `losses`.
         losses: the losses that are scored 1 and 0; others are refused.
         units: how many units are scored. It follows from clients and voters.
     """
@@ -170,8 +174,8 @@ class ProposeTest(_Tested):
 
     def __post_init__(self) -> None:
         self._check()
-        number("granularity", self.granularity, 1e-4, 1, "[)")
-        number("start", self.start, 0, 1, "[)")
+        object.__setattr__(self, "granularity", number("granularity", self.granularity, 1e-4, 1, "[)"))
+        object.__setattr__(self, "start", number("start", self.start, 0, 1, "[)"))
         if self.stop not in _STOPS:
             raise SettingError(f"stop must be one of {list(_STOPS)}, but got {self.stop!r}")
         if (self.stop == "filter") != (self.epsilon0 is not None):
@@ -180,10 +184,10 @@ class ProposeTest(_Tested):
                 f"stop='{self.stop}', epsilon0={self.epsilon0}"
             )
         if self.epsilon0 is not None:
-            number("epsilon0", self.epsilon0, 1e-6, 50)
+            object.__setattr__(self, "epsilon0", number("epsilon0", self.epsilon0, 1e-6, 50))
         if self.tests is not None:
             integer("tests", self.tests, 1, most_tests(room(self.granularity, self.start)))
-        integer("default", self.default, 0)
+        object.__setattr__(self, "default", integer("default", self.default, 0))
 
     def settled(self, facts: Facts) -> ProposeTest:
         """With its number of tests."""
@@ -289,7 +293,7 @@ def affordable(epsilon0: float, privacy: Privacy, most: int) -> int:
     if cost(1) > privacy.epsilon:
         raise SettingError(
             f"epsilon={privacy.epsilon:g} does not pay for one test of epsilon0={epsilon0:g}: at least "
-            f"epsilon={epsilon0:g} would, or a smaller epsilon0"
+            f"epsilon={up(cost(1))} would, or a smaller epsilon0"
         )
     low, high = 1, most
     while low < high:

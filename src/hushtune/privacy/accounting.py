@@ -40,7 +40,7 @@ def check_budget(epsilon: Any, delta: Any) -> Budget:
 
 _ORDERS = (1.5, 2.0, 3.0, 5.0, 8.0, 16.0, 32.0, 64.0, 128.0)  # at one of these Rényi bounds are within reason
 _PATIENCE = 5  # orders that may be worse before the search stops
-_WHOLE_ORDERS = tuple(float(order) for order in np.unique(np.ceil(np.geomspace(2, 1e5, 400))))
+WHOLE_ORDERS = tuple(float(order) for order in np.unique(np.ceil(np.geomspace(2, 1e5, 400))))
 SAMPLER_SLACK = 2.0**40 * skellam.DISTANCE
 """How far all noise of one charge together may be from its exact distribution: up to 2^40 drawn values."""
 
@@ -64,20 +64,20 @@ def epsilon_of(events: tuple[Event, ...], delta: float) -> float:
         total = part if total is None else total.compose(part)
     assert total is not None
     most = min(rdp_to_epsilon(rdp_of(events, order), order, delta) for order in _ORDERS)
-    slack = sampler_slack(most)
+    slack = sampler_slack(most) if any(event.sampled for event in events) else 0.0
     return float(total.get_epsilon_for_delta(delta - slack)) if slack < delta else math.inf
 
 
 def renyi_epsilon(events: tuple[Event, ...], delta: float) -> float:
     """Epsilon by Rényi divergences, at the best order: the order may depend on events that are fixed in advance."""
-    slack = sampler_slack(_at_best_order(events, delta))
+    slack = sampler_slack(_at_best_order(events, delta)) if any(event.sampled for event in events) else 0.0
     return _at_best_order(events, delta - slack) if slack < delta else math.inf
 
 
 def _at_best_order(events: tuple[Event, ...], delta: float) -> float:
     """The smallest epsilon over whole orders; it falls with the order and then rises, so the search can stop."""
     best, worse = math.inf, 0
-    for order in _WHOLE_ORDERS:
+    for order in WHOLE_ORDERS:
         found = rdp_to_epsilon(rdp_of(events, order), order, delta)
         best, worse = (found, 0) if found < best else (best, worse + 1)
         if worse > _PATIENCE:
@@ -125,6 +125,8 @@ def gaussian_start(plan: Callable[[float], tuple[Event, ...]], epsilon: float, d
         return float(norm.cdf(mu / 2 - epsilon / mu) - tail - delta)
 
     large = 1000.0
+    while math.isinf(rdp_of(plan(large), 2.0)) and large < 1e12:  # where a scale of 1000 is hardly any noise
+        large *= 1000
     ratio = math.sqrt(rdp_of(plan(large), 2.0))
     return large * ratio / float(brentq(excess, 1e-9, 2 * epsilon + 100.0))
 

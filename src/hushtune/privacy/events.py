@@ -29,6 +29,11 @@ class Event(Protocol):
         """Whether its privacy loss distribution is known; if not, its Rényi divergences are what there is."""
         ...
 
+    @property
+    def sampled(self) -> bool:
+        """Whether its noise is drawn by a sampler that is a little off its distribution, which costs some of delta."""
+        ...
+
     def pld(self, interval: float, times: int) -> Any:
         """The privacy loss distribution (dp-accounting) of `times` such events, pessimistic, on a grid."""
         ...
@@ -65,6 +70,7 @@ class SkellamShift:
     coordinates: int
     name: ClassVar[str] = "skellam-shift"
     tight: ClassVar[bool] = True
+    sampled: ClassVar[bool] = True
 
     @property
     def bare(self) -> bool:
@@ -149,6 +155,7 @@ class SkellamVector:
     rate: float = 1.0
     name: ClassVar[str] = "skellam-vector"
     tight: ClassVar[bool] = False
+    sampled: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check_variance(self.variance)
@@ -208,6 +215,7 @@ class GaussianVector:
     rate: float = 1.0
     name: ClassVar[str] = "gaussian-vector"
     tight: ClassVar[bool] = True
+    sampled: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if type(self.deviation) not in (int, float):
@@ -285,6 +293,7 @@ class Exact:
 
     name: ClassVar[str] = "exact"
     tight: ClassVar[bool] = True
+    sampled: ClassVar[bool] = True
     bare: ClassVar[bool] = True
 
     def interval(self) -> float:

@@ -59,8 +59,8 @@ def _small_coins(numerators: IntArray, denominator: int, randomness: Randomness)
 
 def sample(scale: int, size: int, randomness: Randomness) -> IntArray:
     """`size` independent draws with P[x] proportional to exp(-|x| / scale), shape (size,)."""
-    if not 1 <= scale <= LARGEST_SCALE:
-        raise SettingError(f"`1 <= scale <= 2**40` must hold, but got scale={scale}")
+    if not isinstance(scale, int) or not 1 <= scale <= LARGEST_SCALE:
+        raise SettingError(f"scale must be an integer from 1 to 2**40, but got {scale!r}")
     found = np.zeros(size, dtype=np.int64)
     missing = np.arange(size)
     while missing.size:

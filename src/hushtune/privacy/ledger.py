@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import sqlite3
 import time
@@ -20,6 +19,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from hushtune.checks import up
 from hushtune.errors import BudgetError, LedgerError, RefusedError, SettingError
 from hushtune.files import create_once
 from hushtune.privacy.accounting import (
@@ -335,16 +335,8 @@ class Ledger:
             f"the ledger's limit is epsilon {limit.epsilon:g}, delta {limit.delta:g}, but this run would bring it "
             f"to epsilon {total.epsilon:.4g}, delta {total.delta:.3g} (rule '{terms.rule.name}', "
             f"{len(charges)} earlier runs); {fits}; to raise it: hushtune ledger limit {self.path} "
-            f"--epsilon {_up(max(total.epsilon, limit.epsilon))} --delta {_up(max(total.delta, limit.delta))}"
+            f"--epsilon {up(max(total.epsilon, limit.epsilon))} --delta {up(max(total.delta, limit.delta))}"
         )
-
-
-def _up(value: float) -> str:
-    """Four digits, rounded up, so that the advice given is enough."""
-    if not math.isfinite(value):
-        return "inf"
-    digits = 3 - math.floor(math.log10(value))
-    return f"{math.ceil(value * 10**digits * (1 - 1e-9)) / 10**digits:g}"
 
 
 def _link(before: str, content: Sequence[object]) -> str:
