@@ -16,6 +16,7 @@ from hushtune.privacy.events import GaussianVector
 from hushtune.privacy.steps import PureTests, SelectedRuns, TrainingSteps
 from hushtune.progress import Advance
 from hushtune.space import Config, FloatArray
+from hushtune.training.parts import PartScores, Rehearsal
 
 SPACE = ht.Space(lr=ht.Float(0.1, 1.0))
 CANDIDATES = SPACE.candidates([{"lr": lr} for lr in (0.1, 0.4, 0.7, 1.0)])
@@ -29,6 +30,10 @@ class Best:
     """Losses on a part: the learning rate .7 is best."""
 
     scale: float = 1.0
+    batch: int = 0
+    epochs: int = 0
+    clip: float | None = None
+    noise: float = 0.0
 
     def losses(self, configs: list[Config], data: Any, seed: int) -> FloatArray:
         return self.scale * np.array([abs(config["lr"] - 0.7) for config in configs])
@@ -40,6 +45,7 @@ class Trainer:
 
     objective: Any = field(default_factory=Best)
     calls: list[tuple[Config, float, int | None]] = field(default_factory=list)
+    rehearsed: list[float] = field(default_factory=list)
     fails: int = 0
 
     def check(self, domain: Any) -> None:
@@ -57,6 +63,10 @@ class Trainer:
         if len(self.calls) == self.fails:
             raise KeyboardInterrupt
         return config
+
+    def rehearsal(self, multiplier: float, rows: int) -> Rehearsal:
+        self.rehearsed.append(multiplier)
+        return Rehearsal(16, 4, 2, 1.0, multiplier)
 
     def untrained(self, config: Config) -> str:
         return "untrained"
@@ -280,8 +290,6 @@ def test_the_owner_is_told_if_parts_cannot_be_scored(tmp_path: Path) -> None:
 
 
 def test_configs_that_differ_in_clipping_alone_are_scored_once() -> None:
-    from hushtune.fitting import PartScores
-
     seen: list[int] = []
 
     class Counting(Best):
@@ -292,3 +300,26 @@ def test_configs_that_differ_in_clipping_alone_are_scored_once() -> None:
     configs = [{"lr": lr, "clip": clip} for lr in (0.1, 0.7) for clip in (1.0, 2.0)]
     assert PartScores(Counting()).losses(configs, ROWS, 0).tolist() == pytest.approx([0.6, 0.6, 0.0, 0.0])
     assert seen == [2]
+
+
+def test_parts_rehearse_the_training_that_follows(tmp_path: Path) -> None:
+    trainer = Trainer()
+    fitted = fit(tmp_path, METHODS[0], trainer)
+    training = fitted.plan[-1]
+    assert isinstance(training, TrainingSteps)
+    assert trainer.rehearsed == [training.multiplier]
+    plain = Trainer()
+    fit(tmp_path / "plain", METHODS[0], plain, rehearse=False)
+    assert plain.rehearsed == []
+    seen: list[Any] = []
+
+    @dataclass(frozen=True)
+    class Seeing(Best):
+        def losses(self, configs: list[Config], data: Any, seed: int) -> FloatArray:
+            seen.append((self.batch, self.epochs, self.clip, self.noise, len(data), len(np.unique(data.X))))
+            return super().losses(configs, data, seed)
+
+    rehearsal = Rehearsal(batch=16, steps=10, epochs=3, clip=2.0, noise=0.5)
+    for part in (ROWS.take(np.arange(5)), ROWS.take(np.arange(40))):
+        PartScores(Seeing(), rehearsal=rehearsal).losses([{"lr": 0.1}], part, 0)
+    assert seen == [(5, 3, 2.0, 0.5, 50, 5), (16, 3, 2.0, 0.5, 160, 40)]

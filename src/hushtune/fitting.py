@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from hushtune.calibration import Training, noise_for, rule_of
+from hushtune.calibration import Training, calibrate, noise_for, plan_of, rule_of
 from hushtune.checks import kind, number
 from hushtune.client import Client
 from hushtune.errors import ObjectiveError, SettingError
@@ -30,13 +27,14 @@ from hushtune.privacy.steps import TrainingSteps
 from hushtune.progress import Progress
 from hushtune.randomness import Randomness
 from hushtune.result import LedgerNote, Result
-from hushtune.rows import Rows, Split
+from hushtune.rows import Rows
 from hushtune.run import note_of
 from hushtune.runfolder import RunFolder
 from hushtune.seals.curator import Curator
 from hushtune.search import Search
 from hushtune.simulation import Simulation, drawn_from
-from hushtune.space import Candidates, Config, FloatArray
+from hushtune.space import Candidates
+from hushtune.training.parts import PartScores, Rehearsal
 from hushtune.training.trying import RepeatAndSelect, TryAll, Untuned, score_noise, trying_to_json
 from hushtune.tuning import conduct, method_to_json, settled
 
@@ -45,32 +43,6 @@ if TYPE_CHECKING:
 
 By = ProposeTest | NoisyMax | RepeatAndSelect | TryAll | Untuned
 _OWN = "own"  # the name that the one owner of all rows goes by
-_CLIP = "clip"  # DP-SGD's own knob
-
-
-@dataclass(frozen=True)
-class PartScores:
-    """Scores configs on one part of the rows, without noise: what a curator tests are means over many parts.
-
-    Args:
-        objective: trains without privacy.
-        rows: what every part is scored on. None: rows of its own.
-    """
-
-    objective: Any
-    rows: Rows | None = None
-
-    def losses(self, configs: Sequence[Config], data: Any, seed: int) -> FloatArray:
-        """One loss per config; those that differ in clipping alone have the same."""
-        plain = [{name: value for name, value in config.items() if name != _CLIP} for config in configs]
-        different = list({json.dumps(config, sort_keys=True): config for config in plain}.values())
-        given = data if self.rows is None else Split(data, self.rows)
-        found = self.objective.losses(different, given, seed)
-        return np.array([found[different.index(config)] for config in plain])
-
-    def fingerprint(self) -> str:
-        """Equal for equal objectives and rows."""
-        return fingerprint([self.objective, self.rows])
 
 
 def fit(
@@ -83,6 +55,7 @@ def fit(
     validation: Rows | tuple[Any, Any] | None = None,
     public: bool = False,
     share: float = 0.2,
+    rehearse: bool = True,
     simulation: Simulation | None = None,
     ledger: Ledger | None = None,
     folder: str | Path | None = None,
@@ -103,6 +76,8 @@ def fit(
             trained models need some.
         public: whether the rows in `validation` are public. If not, they are protected like the others.
         share: of epsilon, for the choice of `ProposeTest` and `NoisyMax`; training has the rest.
+        rehearse: whether parts are trained with as many steps and as much noise as the model will be; else as the
+            trainer's objective says, without noise.
         simulation: marks the run as a simulation: seeded, never charged.
         ledger: the owner's ledger. Default: one under `home`. Made, if need be, with this run's limits.
         folder: where model, statement and state are kept; the same call with the same folder resumes.
@@ -121,7 +96,7 @@ def fit(
     if place is not None and (place / "fitted.json").exists():
         raise SettingError(f"{place} holds a finished model; choose another folder, or remove it")
     books = None if seed is not None else ledger or Ledger((Path(home) if home else default_home()) / "ledger.db")
-    owner = _Owner(rows, candidates, trainer, privacy, held, public, share, books, place, seed, quiet)
+    owner = _Owner(rows, candidates, trainer, privacy, held, public, share, rehearse, books, place, seed, quiet)
     if isinstance(method, ProposeTest | NoisyMax):
         fitted = owner.tested(method, Path(home) if home is not None else None, jobs)
     else:
@@ -174,6 +149,7 @@ class _Owner:
     validation: Rows | None
     public: bool
     share: float
+    rehearse: bool
     ledger: Ledger | None
     folder: Path | None
     seed: int | None
@@ -183,7 +159,9 @@ class _Owner:
         """Scores parts, lets the curator test the means, and trains once."""
         scored: Any = "own" if self.validation is None else "public" if self.public else len(self.validation)
         method = replace(method, validation=scored)
-        client = Client(self.rows, PartScores(self.trainer.objective, self.validation), name=_OWN, ledger=self.ledger)
+        rehearsal = self._rehearsal(method) if self.rehearse else None
+        scores = PartScores(self.trainer.objective, self.validation, rehearsal)
+        client = Client(self.rows, scores, name=_OWN, ledger=self.ledger)
         folder = self.folder / "tuning" if self.folder is not None else None
         if folder is not None and (folder / "result.json").exists():
             result = self._earlier(method, Result.load(folder))
@@ -214,6 +192,14 @@ class _Owner:
     def _training(self) -> Training:
         rows = len(self.rows)
         return Training(self.trainer.rate(rows), self.trainer.steps(rows), self.share)
+
+    def _rehearsal(self, method: ProposeTest | NoisyMax) -> Rehearsal:
+        """From public facts only: the noise of the training that will follow is known."""
+        training, rule = self._training(), rule_of(self.ledger, self.privacy)
+        own = training.before(self.privacy)
+        _, _, bounds = settled(self.candidates, method, 1, own, Curator(), Search())
+        tests = plan_of(bounds, self.privacy, calibrate(bounds, own, rule, "curator"))
+        return self.trainer.rehearsal(training.event(tests, self.privacy, rule).multiplier, len(self.rows))
 
     def _try_out(self, federation: LocalFederation, method: ProposeTest | NoisyMax) -> None:
         """Scores all parts beforehand, and tells the owner, who holds the data, if that fails. Nothing is spent yet."""

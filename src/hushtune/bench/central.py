@@ -29,6 +29,7 @@ from hushtune.training.trying import RepeatAndSelect, TryAll, Untuned
 
 DELTA = 1e-5
 ORACLE, FREE = "oracle", "not private"
+QUIET = "noisy-max, parts without noise"
 SHARE = 0.2
 
 
@@ -66,6 +67,7 @@ def arms(task: Task) -> dict[str, By]:
         "propose-test": ProposeTest(task.voters, 0.1),
         "propose-test, filter": ProposeTest(task.voters, 0.1, stop="filter", epsilon0=0.1),
         "noisy-max": NoisyMax(task.voters),
+        QUIET: NoisyMax(task.voters),
         "repeat-and-select": RepeatAndSelect(mean=len(task.candidates()) / 2),
         "try-all": TryAll(),
         "untuned": Untuned(task.default()),
@@ -114,6 +116,7 @@ def _outcome(job: Job, folder: Path) -> dict[str, Any]:
         privacy=Privacy(job.epsilon, DELTA, "record", "add-remove"),
         validation=shares.validation,
         share=SHARE,
+        rehearse=job.arm != QUIET,
         simulation=Simulation(job.seed),
         home=folder / "home" / task.key() / str(job.seed),
         jobs=1,

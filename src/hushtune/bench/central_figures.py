@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from hushtune import svg
-from hushtune.bench.central import FREE, ORACLE, Experiment, arms
+from hushtune.bench.central import FREE, ORACLE, QUIET, Experiment, arms
 from hushtune.bench.central_tasks import Task
 from hushtune.files import replace
 
 Row = Mapping[str, Any]
-_HIDDEN = ("propose-test, filter",)  # in the tables only: more lines than colours
+_HIDDEN = ("propose-test, filter", QUIET)  # in the tables only: more lines than colours
 _SHAPES = {  # full search, trainings, which of them must be private
     "propose-test": ("yes", "{parts} on parts, 1", "the last"),
     "propose-test, filter": ("yes", "{parts} on parts, 1", "the last"),
     "noisy-max": ("yes", "{parts} on parts, 1", "the last"),
+    QUIET: ("yes", "{parts} on parts, 1", "the last"),
     "repeat-and-select": ("no", "K, mean {half}", "all"),
     "try-all": ("yes", "{size}", "all"),
     "untuned": ("no", "1", "all"),

@@ -49,7 +49,7 @@ class Task:
         voters: parts of the training rows.
         batch: of DP-SGD, on average.
         epochs: of DP-SGD, on average.
-        local: epochs of training on a part.
+        local: epochs of training on a part, where parts do not rehearse the private training.
         rates: learning rates of the candidates.
         most: training rows, at the most.
     """
@@ -148,6 +148,6 @@ def _loaded(name: str) -> Any:
 
 TASKS = {
     "digits": Task("digits", 32, 10, 200, 40, 64, 20, 20),
-    "adult": Task("adult", 32, 1, 4_000, 200, 512, 10, 10),
-    "mnist": Task("mnist", 32, 10, 5_000, 100, 512, 5, 10),
+    "adult": Task("adult", 32, 1, 4_000, 100, 1_024, 5, 10),
+    "mnist": Task("mnist", 32, 10, 5_000, 100, 512, 5, 10, most=20_000),
 }

@@ -58,6 +58,9 @@ class TorchObjective:
         loss: "cross_entropy", "logistic" (one output), or a function of (outputs, targets).
         metric: a function of (outputs, targets), larger is better. Default: accuracy.
         validation: share of rows held out for scoring.
+        clip: the largest norm of a step's mean gradient; longer ones are shortened. None: any.
+        noise: standard deviation of Gaussian noise on every coordinate of a step's mean gradient. Both are to score
+            configs for a private training, which will clip and have noise; here they protect nothing.
         limit: bytes that configs trained at one time may take; more are trained in turns.
         threads: of this process.
     """
@@ -71,6 +74,8 @@ class TorchObjective:
     loss: str | Callable[[Tensor, Tensor], Tensor] = "cross_entropy"
     metric: Callable[[Tensor, Tensor], float] = accuracy
     validation: float = 0.2
+    clip: float | None = None
+    noise: float = 0.0
     limit: int = 500_000_000
     threads: int = 1
 
@@ -82,6 +87,9 @@ class TorchObjective:
         for name in ("epochs", "batch", "limit", "threads"):
             integer(name, getattr(self, name), 1)
         number("validation", self.validation, 0, 1, "()")
+        if self.clip is not None:
+            number("clip", self.clip, 0, 1e6, "(]")
+        number("noise", self.noise, 0, 1e6)
         allowed = _OPTIMISERS[self.optimiser]
         for name in (*self.knobs.values(), *self.fixed):
             if name not in allowed:
@@ -126,7 +134,7 @@ class TorchObjective:
     def trainer(self, shape: tuple[tuple[str, Any], ...], seed: int) -> Trainer:
         """What trains the configs of one architecture, which all start from the same weights."""
         module = prepared(self.network(shape, seed))
-        return Trainer(module, self.loss_function(), self.optimiser, self.batch, self.limit)
+        return Trainer(module, self.loss_function(), self.optimiser, self.batch, self.limit, self.clip, self.noise)
 
     def loss_function(self) -> Callable[[Tensor, Tensor], Tensor]:
         """Of outputs and targets, a mean over the rows."""

@@ -146,11 +146,22 @@ class Trainer:
         optimiser: "sgd" or "adam".
         batch: rows of data per step.
         limit: bytes that rows trained at one time may take.
+        clip: the largest norm of a row's gradient in a step.
+        noise: standard deviation of Gaussian noise on every coordinate of a step's gradient, the same for all rows.
     """
 
-    def __init__(self, module: nn.Module, loss: Loss, optimiser: str, batch: int, limit: int) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        loss: Loss,
+        optimiser: str,
+        batch: int,
+        limit: int,
+        clip: float | None = None,
+        noise: float = 0.0,
+    ) -> None:
         self._module, self.loss, self._optimiser = module, loss, optimiser
-        self._batch, self._limit = batch, limit
+        self._batch, self._limit, self._clip, self._noise = batch, limit, clip, noise
         self._masked = [name for name, child in module.named_modules() if isinstance(child, SharedDropout)]
         self._shapes: dict[str, tuple[int, ...]] = {}
 
@@ -229,7 +240,7 @@ class Trainer:
         for step, begin in enumerate(range(0, len(x), self._batch)):
             batch = order[begin : begin + self._batch]
             masks = dict(self.masks(len(batch), seed, epoch, step))
-            bad |= self._step(rows, vectors, x[batch], y[batch], masks)
+            bad |= self._step(rows, vectors, x[batch], y[batch], masks, _seed(seed, epoch, step, 98))
             if (step % _LOOK == _LOOK - 1 or begin + self._batch >= len(x)) and bool(bad.any()):
                 good = [row for row in range(len(rows)) if not bad[row]]
                 rows, alive = rows.pick(good), [alive[row] for row in good]
@@ -239,18 +250,31 @@ class Trainer:
                     break
         return rows, alive
 
-    def _step(self, rows: Rows, vectors: Weights, x: Tensor, y: Tensor, masks: Weights) -> Tensor:
+    def _step(self, rows: Rows, vectors: Weights, x: Tensor, y: Tensor, masks: Weights, seed: int) -> Tensor:
         """One step of all rows, in place; which of them have no finite loss or weights any more."""
         for value in rows.weights.values():
             value.requires_grad_(True)
         losses = vmap(lambda w: self.loss(functional_call(self._module, {**w, **masks}, (x,)), y))(rows.weights)
         gradients = torch.autograd.grad(losses.sum(), list(rows.weights.values()))
         rows.steps += 1
+        drawn = torch.Generator().manual_seed(seed) if self._noise else None
         with torch.no_grad():
+            self._shorten(gradients)
             for (name, weight), gradient in zip(rows.weights.items(), gradients, strict=True):
                 weight.requires_grad_(False)
+                if drawn is not None:
+                    gradient.add_(torch.randn(weight.shape[1:], generator=drawn), alpha=self._noise)
                 self._update(name, weight, gradient, rows, vectors)
         return ~torch.isfinite(losses.detach())
+
+    def _shorten(self, gradients: Sequence[Tensor]) -> None:
+        """Each row's gradient, to the norm it may have."""
+        if self._clip is None:
+            return
+        squares = torch.stack([gradient.flatten(1).square().sum(1) for gradient in gradients]).sum(0)
+        factors = (self._clip / squares.sqrt().clamp_min(1e-12)).clamp_max(1.0)
+        for gradient in gradients:
+            gradient.mul_(factors.view(-1, *[1] * (gradient.dim() - 1)))
 
     def _update(self, name: str, weight: Tensor, gradient: Tensor, rows: Rows, vectors: Weights) -> None:
         wide = (-1, *[1] * (weight.dim() - 1))

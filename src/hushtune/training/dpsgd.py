@@ -17,6 +17,7 @@ from hushtune.progress import Advance, unseen
 from hushtune.randomness import SystemRandomness, words
 from hushtune.rows import Rows
 from hushtune.space import Config, Domain, space_of
+from hushtune.training.parts import CLIP, Rehearsal
 
 try:
     from opacus import GradSampleModule
@@ -124,8 +125,8 @@ class DPSGD:
         """
         _refuse_costly(config)
         noise = number("multiplier", multiplier, 0, _LARGEST_MULTIPLIER)
-        clip = number("clip", config.get("clip", self.clip), 0, _LARGEST_CLIP, "(]")
-        own = {name: value for name, value in config.items() if name != "clip"}
+        clip = number("clip", config.get(CLIP, self.clip), 0, _LARGEST_CLIP, "(]")
+        own = {name: value for name, value in config.items() if name != CLIP}
         (shape,), knobs = self.objective.groups([own]), self.objective.optimiser_knobs(own)
         rows, generator = len(_checked(data)), _generator(seed)
         rate, steps, epoch = self.rate(rows), self.steps(rows), -(-self._public(rows) // self._expected(rows))
@@ -165,9 +166,14 @@ class DPSGD:
         found = self.objective.metric(outputs[said], y[said]) * float(said.double().mean())
         return found if math.isfinite(found) else 0.0
 
+    def rehearsal(self, multiplier: float, rows: int) -> Rehearsal:
+        """What parts do to find out which config is best for such a training."""
+        expected, public = self._expected(rows), self._public(rows)
+        return Rehearsal(expected, -(-public // expected), self.epochs, self.clip, multiplier * self.clip / expected)
+
     def untrained(self, config: Config) -> nn.Module:
         """The network as it is before training, which depends on no data."""
-        own = {name: value for name, value in config.items() if name != "clip"}
+        own = {name: value for name, value in config.items() if name != CLIP}
         (shape,) = self.objective.groups([own])
         return copy.deepcopy(self.objective.network(shape, _START)).eval()
 
