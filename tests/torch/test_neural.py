@@ -186,3 +186,39 @@ def test_the_benchmark_compares_equal_things() -> None:
     found = list(rows(70, Progress(quiet=True)))
     assert [row["name"] for row in found] == ["adult", "tiny", "mlp", "cnn", "mnist"]
     assert all(row["equal"] and row["candidates"] == 100 and row["ratio"] > 0 for row in found)
+
+
+def test_noise_and_clipping_are_those_of_a_plain_loop() -> None:
+    """A constant loss: all that moves the weights is noise, the same for all configs, of the deviation asked for."""
+    still = ht.TorchObjective(
+        lambda: nn.Linear(200, 100),
+        loss=lambda outputs, y: 0.0 * outputs.sum(),
+        noise=0.3,
+        batch=8,
+        epochs=1,
+        metric=lambda outputs, y: 0.0,
+    )
+    (shape,) = still.groups([{"lr": 1.0}])
+    trainer = still.trainer(shape, 0)
+    x, y = torch.zeros(8, 200), torch.zeros(8, dtype=torch.long)
+    knobs = [still.optimiser_knobs({"lr": lr}) for lr in (1.0, 0.5)]
+    rows, ends = trainer.train(trainer.start(), knobs, [0, 0], x, y, 1, 0)
+    start = trainer.start().weights["weight"][0]
+    whole, half = (rows.weights["weight"][end] - start for end in ends)
+    assert torch.allclose(whole, 2 * half, atol=1e-6)
+    assert abs(float(whole.std()) / 0.3 - 1) < 0.05  # 20,000 values: ten standard errors
+
+
+def test_a_long_gradient_is_shortened_for_each_config_alone() -> None:
+    steep = ht.TorchObjective(
+        lambda: nn.Linear(4, 1), loss=lambda outputs, y: 1_000 * outputs.sum(), clip=2.0, batch=8, epochs=1
+    )
+    (shape,) = steep.groups([{"lr": 1.0}])
+    trainer = steep.trainer(shape, 0)
+    x, y = torch.ones(8, 4), torch.zeros(8, dtype=torch.long)
+    knobs = [steep.optimiser_knobs({"lr": lr}) for lr in (1.0, 0.1)]
+    rows, ends = trainer.train(trainer.start(), knobs, [0, 0], x, y, 1, 0)
+    before = trainer.start().weights
+    for end, lr in zip(ends, (1.0, 0.1), strict=True):
+        moved = sum(float((rows.weights[name][end] - before[name][0]).square().sum()) for name in before)
+        assert moved**0.5 == pytest.approx(2.0 * lr, rel=1e-4)
