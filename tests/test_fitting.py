@@ -47,6 +47,7 @@ class Trainer:
     calls: list[tuple[Config, float, int | None]] = field(default_factory=list)
     rehearsed: list[float] = field(default_factory=list)
     fails: int = 0
+    counts: bool = True
 
     def check(self, domain: Any) -> None:
         pass
@@ -268,6 +269,7 @@ def test_statements_say_what_is_trusted_and_what_is_not_covered(tmp_path: Path) 
         ({"method": ht.ProposeTest(voters=4, stop="filter", epsilon0=2.0)}, "does not pay for one test"),
         ({"method": ht.RepeatAndSelect(1e4), "privacy": replace(PRIVACY, epsilon=0.01)}, "too little for this method"),
         ({"share": 1.0}, "share"),
+        ({"trainer": Trainer(counts=False)}, "protected by counting right answers"),
         ({"trainer": object()}, "trainer must be DPSGD"),
         ({"data": ht.Rows(np.zeros((0, 1)), np.zeros(0))}, "at least one row"),
         ({"data": replace(ROWS, subjects=np.arange(200))}, "name subjects"),

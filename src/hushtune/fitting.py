@@ -13,7 +13,6 @@ from hushtune.checks import kind, number
 from hushtune.client import Client
 from hushtune.errors import ObjectiveError, SettingError
 from hushtune.federation.local import LocalFederation, default_home
-from hushtune.fingerprint import fingerprint
 from hushtune.fitted import Fitted
 from hushtune.methods.propose import NoisyMax, ProposeTest, scores_of
 from hushtune.privacy import gaussian
@@ -90,7 +89,7 @@ def fit(
         BudgetError: the ledger's limit would be exceeded; nothing was spent.
     """
     rows, held = _rows("data", data), None if validation is None else _rows("validation", validation)
-    _check(rows, candidates, method, trainer, privacy, held, share)
+    _check(rows, candidates, method, trainer, privacy, held, public, share)
     seed = simulation.seed if simulation is not None else None
     place = Path(folder) if folder is not None else None
     if place is not None and (place / "fitted.json").exists():
@@ -114,7 +113,14 @@ def _rows(name: str, given: Any) -> Rows:
 
 
 def _check(
-    rows: Rows, candidates: Any, method: Any, trainer: Any, privacy: Any, validation: Rows | None, share: Any
+    rows: Rows,
+    candidates: Any,
+    method: Any,
+    trainer: Any,
+    privacy: Any,
+    validation: Rows | None,
+    public: bool,
+    share: Any,
 ) -> None:
     kind("privacy", privacy, Privacy, optional=False)
     kind("method", method, ProposeTest, NoisyMax, RepeatAndSelect, TryAll, Untuned)
@@ -134,6 +140,11 @@ def _check(
     voters = getattr(method, "voters", 1)
     if voters > len(rows):
         raise SettingError(f"`voters <= rows` must hold, but got voters={voters}, rows={len(rows)}")
+    if validation is not None and not public and not trainer.counts:
+        raise SettingError(
+            "rows to score on are protected by counting right answers, but the objective has a metric of its own: leave "
+            "`metric` out, or give public rows and public=True"
+        )
     if getattr(method, "scores", False) and validation is None:
         raise SettingError(f"method '{method.name}' compares trained models: give rows to score on as `validation`")
 
@@ -291,7 +302,7 @@ class _Owner:
             self.trainer.to_json(),
             self.public,
             self.seed,
-            fingerprint([self.rows, self.validation]),
+            [len(self.rows), len(self.validation or ())],  # the data itself leaves no trace in the folder
         ]
         return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

@@ -111,7 +111,7 @@ def _walks(box: svg.Box, title: str, partitions: int, seed: int) -> list[str]:
     y = svg.Axis("u", [0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4])
     different = {tuple(walk) for walk in walks}
     lines = [svg.polyline([box.place(x, y, point) for point in walk], "line thin s0") for walk in sorted(different)]
-    return ["<style>.thin{stroke-width:.6;stroke-opacity:.35}</style>", svg.panel(box, title, x, y, {}), *lines]
+    return ["<style>.thin{stroke-width:1;stroke-opacity:.5}</style>", svg.panel(box, title, x, y, {}), *lines]
 
 
 def _counts(box: svg.Box, title: str, partitions: int, seed: int) -> list[str]:

@@ -26,7 +26,7 @@ try:
     from torch.func import vmap
 
     import torch
-    from hushtune.objectives.neural import TorchObjective, tensors
+    from hushtune.objectives.neural import TorchObjective, accuracy, tensors
     from hushtune.objectives.stacked import Knobs
     from torch import Tensor, nn
 except ImportError:
@@ -165,6 +165,11 @@ class DPSGD:
             return 0.0
         found = self.objective.metric(outputs[said], y[said]) * float(said.double().mean())
         return found if math.isfinite(found) else 0.0
+
+    @property
+    def counts(self) -> bool:
+        """Whether a score is a share of right answers, which one row changes by one answer."""
+        return self.objective.metric is accuracy
 
     def rehearsal(self, multiplier: float, rows: int) -> Rehearsal:
         """What parts do to find out which config is best for such a training."""
