@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushtune.calibration import Training, calibrate, noise_for, plan_of, rule_of
+from hushtune.calibration import Training, noise_for, rule_of
 from hushtune.checks import kind, number
 from hushtune.client import Client
 from hushtune.errors import ObjectiveError, SettingError
@@ -142,8 +142,8 @@ def _check(
         raise SettingError(f"`voters <= rows` must hold, but got voters={voters}, rows={len(rows)}")
     if validation is not None and not public and not trainer.counts:
         raise SettingError(
-            "rows to score on are protected by counting right answers, but the objective has a metric of its own: leave "
-            "`metric` out, or give public rows and public=True"
+            "rows to score on are protected by counting right answers, but the objective has a metric of its own: "
+            "leave `metric` out, or give public rows and public=True"
         )
     if getattr(method, "scores", False) and validation is None:
         raise SettingError(f"method '{method.name}' compares trained models: give rows to score on as `validation`")
@@ -170,7 +170,7 @@ class _Owner:
         """Scores parts, lets the curator test the means, and trains once."""
         scored: Any = "own" if self.validation is None else "public" if self.public else len(self.validation)
         method = replace(method, validation=scored)
-        rehearsal = self._rehearsal(method) if self.rehearse else None
+        rehearsal = self._rehearsal() if self.rehearse else None
         scores = PartScores(self.trainer.objective, self.validation, rehearsal)
         client = Client(self.rows, scores, name=_OWN, ledger=self.ledger)
         folder = self.folder / "tuning" if self.folder is not None else None
@@ -204,13 +204,11 @@ class _Owner:
         rows = len(self.rows)
         return Training(self.trainer.rate(rows), self.trainer.steps(rows), self.share)
 
-    def _rehearsal(self, method: ProposeTest | NoisyMax) -> Rehearsal:
-        """From public facts only: the noise of the training that will follow is known."""
-        training, rule = self._training(), rule_of(self.ledger, self.privacy)
-        own = training.before(self.privacy)
-        _, _, bounds = settled(self.candidates, method, 1, own, Curator(), Search())
-        tests = plan_of(bounds, self.privacy, calibrate(bounds, own, rule, "curator"))
-        return self.trainer.rehearsal(training.event(tests, self.privacy, rule).multiplier, len(self.rows))
+    def _rehearsal(self) -> Rehearsal:
+        """From public facts only: the noise that training takes with all of epsilon, whatever the choice costs, so that
+        scores serve all ways to choose."""
+        training = self._training().event((), self.privacy, rule_of(self.ledger, self.privacy))
+        return self.trainer.rehearsal(training.multiplier, len(self.rows))
 
     def _try_out(self, federation: LocalFederation, method: ProposeTest | NoisyMax) -> None:
         """Scores all parts beforehand, and tells the owner, who holds the data, if that fails. Nothing is spent yet."""

@@ -141,14 +141,14 @@ def rows(experiment: Experiment, progress: Progress) -> Iterator[dict[str, Any]]
 
 
 def _jobs(experiment: Experiment, task: Task) -> list[Job]:
-    """Seed by seed, so that parts are scored once and then looked up."""
-    found = []
-    for seed in range(experiment.seeds):
-        own = [Job(task, arm, epsilon, seed) for epsilon in experiment.epsilons for arm in arms(task)]
-        size = len(task.candidates())
-        own += [Job(task, ORACLE, epsilon, seed, at) for epsilon in experiment.epsilons for at in range(size)]
-        found += own + [Job(task, FREE, 0.0, seed, at) for at in range(size)]
-    return found
+    """Arm by arm: the first one scores parts for its seed and epsilon, and others look them up."""
+    places = [(seed, epsilon) for seed in range(experiment.seeds) for epsilon in experiment.epsilons]
+    size = range(len(task.candidates()))
+    return [
+        *(Job(task, arm, epsilon, seed) for arm in arms(task) for seed, epsilon in places),
+        *(Job(task, ORACLE, epsilon, seed, at) for seed, epsilon in places for at in size),
+        *(Job(task, FREE, 0.0, seed, at) for seed in range(experiment.seeds) for at in size),
+    ]
 
 
 def _all(experiment: Experiment, jobs: Sequence[Job], progress: Progress) -> None:
