@@ -109,6 +109,28 @@ def test_what_agents_shared_is_shown_beside_noise_alone(tmp_path: Path) -> None:
 SPACE = ht.Space(**{"<b>x&": ht.Float(0.0, 1.0)})
 
 
+def test_a_curators_answers_are_shown_and_nothing_else(tmp_path: Path) -> None:
+    result = ht.tune(
+        clients(6, distance),
+        SPACE.grid(**{"<b>x&": 7}),
+        method=ht.ProposeTest(granularity=0.3),
+        privacy=ht.Privacy(20.0, 1e-3),
+        seal=ht.Curator(),
+        home=tmp_path,
+        folder=tmp_path / "out",
+        quiet=True,
+        jobs=1,
+    )
+    text = ht.report(tmp_path / "out").read_text()
+    answers = result.opened[0].blocks["answers"]
+    shown = text[text.index("What was opened") : text.index("Who learned what")]
+    assert shown.count("candidate ") - shown.count("no candidate is") == sum(place >= 0 for place in answers)
+    assert shown.count("no candidate is above the threshold") == answers.count(-1)
+    assert "&lt;b&gt;x&amp;" in shown
+    assert "plot-counts" not in text
+    assert "DOES NOT HOLD" not in text
+
+
 @pytest.mark.parametrize(
     "settings",
     [

@@ -8,6 +8,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from hushtune.curated import ANSWERS, NONE
 from hushtune.methods.combine import Combine
 from hushtune.privacy.accounting import Budget
 from hushtune.reporting.combined import cells_plot, clusters
@@ -125,6 +126,8 @@ def _counts(result: Result) -> list[str]:
         return [_note(words), pairs_plot(result), *_heterogeneity(result)]
     if result.method["name"] == Combine.name:
         return _combined(result)
+    if ANSWERS in result.opened[-1].blocks:
+        return _answers(result)
     shared = _shared(result)
     found = result.per_candidate()
     if found is None:
@@ -135,6 +138,23 @@ def _counts(result: Result) -> list[str]:
         "Diamonds are the smoothed posterior mean, with its standard deviation. Only opened values are used."
     )
     return [*shared, _note(words), counts_plot(result, *found)]
+
+
+def _answers(result: Result) -> list[str]:
+    """What a curator answered, test by test; no score was opened."""
+    answers = result.opened[-1].blocks[ANSWERS]
+    rows = [(str(test), _answer(result, place)) for test, place in enumerate(answers, 1)]
+    words = (
+        "Answers of a trusted curator, each under its own noise. No score was opened, and none can be told from them."
+    )
+    return [_note(words), table(["test", "answer"], rows)]
+
+
+def _answer(result: Result, place: int) -> str:
+    if place == NONE:
+        return "no candidate is above the threshold"
+    config = ", ".join(f"{name} {_value(value)}" for name, value in result.candidates[place].items())
+    return f"candidate {place}: {config}"
 
 
 def _shared(result: Result) -> list[str]:
