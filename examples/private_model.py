@@ -32,7 +32,7 @@ def main(folder: str) -> None:
         privacy=ht.Privacy(epsilon=4.0, delta=1e-5, unit="record", neighbours="add-remove"),
         validation=held_out,
         folder=folder,
-        home=f"{folder}/home",
+        home="runs/home",  # the owner's own: its ledger, and scores of parts; nothing to publish
     )
     print(f"{fitted.config}: {trainer.score(fitted.model, data.test):.1%} of the test rows\n\n{fitted.statement}")
 

@@ -34,6 +34,7 @@ class Best:
     epochs: int = 0
     clip: float | None = None
     noise: float = 0.0
+    validation: float = 0.2
 
     def losses(self, configs: list[Config], data: Any, seed: int) -> FloatArray:
         return self.scale * np.array([abs(config["lr"] - 0.7) for config in configs])
@@ -49,7 +50,7 @@ class Trainer:
     fails: int = 0
     counts: bool = True
 
-    def check(self, domain: Any) -> None:
+    def check(self, candidates: Any, rows: Any, validation: Any) -> None:
         pass
 
     def rate(self, rows: int) -> float:
@@ -162,12 +163,46 @@ def test_an_interrupted_training_is_not_charged_again(tmp_path: Path, method: An
 def test_an_interrupted_choice_goes_on_with_the_same_settings_only(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         fit(tmp_path, METHODS[0], Trainer(fails=1), folder=tmp_path / "model")
-    with pytest.raises(ht.SettingError, match="other settings"):
-        fit(tmp_path, ht.NoisyMax(voters=20), folder=tmp_path / "model")
+    for changes in (
+        {"method": ht.NoisyMax(voters=20)},
+        {"share": 0.3},
+        {"simulation": ht.Simulation(0)},
+        {"rehearse": False},
+    ):
+        with pytest.raises(ht.SettingError, match="other settings"):
+            fit(tmp_path, **{"method": METHODS[0], "folder": tmp_path / "model", **changes})
     answers = json.loads((tmp_path / "model" / "tuning" / "result.json").read_text())["opened"][0]["blocks"]
     fitted = fit(tmp_path, METHODS[0], folder=tmp_path / "model")
     assert fitted.tuning is not None
     assert fitted.tuning.opened[0].blocks == answers
+
+
+@pytest.mark.parametrize("method", [METHODS[0], METHODS[3], METHODS[6]], ids=lambda method: method.name)
+def test_a_second_model_is_never_published_for_one_charge(
+    tmp_path: Path, method: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed while it writes: what may have been seen is all that will be."""
+    with monkeypatch.context() as patch:
+        patch.setattr(ht.Fitted, "save", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            fit(tmp_path, method, folder=tmp_path / "model")
+
+    class Other(Trainer):
+        def dumped(self, model: Any) -> bytes:
+            return b"other noise"
+
+    with pytest.raises(ht.SettingError, match="published already"):
+        fit(tmp_path, method, Other(), folder=tmp_path / "model")
+
+
+def test_a_simulated_choice_is_not_taken_for_a_real_one(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        fit(tmp_path, METHODS[0], Trainer(fails=1), folder=tmp_path / "model", simulation=ht.Simulation(0))
+    with pytest.raises(ht.SettingError, match="other settings"):
+        fit(tmp_path, METHODS[0], folder=tmp_path / "model")
+    (tmp_path / "model" / "run.json").unlink()
+    with pytest.raises(ht.SettingError, match="the ledger does not know"):
+        fit(tmp_path, METHODS[0], folder=tmp_path / "model")
 
 
 # ---- repeat and select -------------------------------------------------------------------------------
@@ -269,6 +304,12 @@ def test_statements_say_what_is_trusted_and_what_is_not_covered(tmp_path: Path) 
         ({"method": ht.ProposeTest(voters=4, stop="filter", epsilon0=2.0)}, "does not pay for one test"),
         ({"method": ht.RepeatAndSelect(1e4), "privacy": replace(PRIVACY, epsilon=0.01)}, "too little for this method"),
         ({"share": 1.0}, "share"),
+        ({"public": "no"}, "public"),
+        ({"public": True, "validation": None}, "public=True is about them"),
+        ({"simulation": True}, "simulation"),
+        ({"ledger": "x"}, "ledger"),
+        ({"jobs": 0}, "jobs"),
+        ({"data": (np.zeros((3, 1)),)}, "data must be Rows"),
         ({"trainer": Trainer(counts=False)}, "protected by counting right answers"),
         ({"trainer": object()}, "trainer must be DPSGD"),
         ({"data": ht.Rows(np.zeros((0, 1)), np.zeros(0))}, "at least one row"),
@@ -320,10 +361,11 @@ def test_parts_rehearse_the_training_that_follows(tmp_path: Path) -> None:
     @dataclass(frozen=True)
     class Seeing(Best):
         def losses(self, configs: list[Config], data: Any, seed: int) -> FloatArray:
-            seen.append((self.batch, self.epochs, self.clip, self.noise, len(data), len(np.unique(data.X))))
+            seen.append((self.batch, self.epochs, self.clip, self.noise, len(data.train), len(np.unique(data.train.X))))
+            assert not set(data.train.X.ravel()) & set(data.test.X.ravel())
             return super().losses(configs, data, seed)
 
     rehearsal = Rehearsal(batch=16, steps=10, epochs=3, clip=2.0, noise=0.5)
     for part in (ROWS.take(np.arange(5)), ROWS.take(np.arange(40))):
         PartScores(Seeing(), rehearsal=rehearsal).losses([{"lr": 0.1}], part, 0)
-    assert seen == [(5, 3, 2.0, 0.5, 50, 5), (16, 3, 2.0, 0.5, 160, 40)]
+    assert seen == [(4, 3, 2.0, 0.5, 40, 4), (16, 3, 2.0, 0.5, 160, 32)]

@@ -16,6 +16,7 @@ from hushtune._version import __version__
 from hushtune.errors import SettingError
 
 _LIBRARIES = {"sklearn", "numpy", "scipy", "pandas", "torch", "hushtune", "builtins"}  # known by name
+_OTHERS = _LIBRARIES - {"hushtune"}
 _PLAIN = (str, bytes, int, float, bool, complex, type(None))
 
 
@@ -98,7 +99,7 @@ class _Feed:
 
     def _class(self, kind: type) -> None:
         self.tag(kind.__module__, kind.__qualname__)
-        if kind.__module__ == "builtins":
+        if kind.__module__.split(".")[0] in _OTHERS:
             return
         for name, item in sorted(vars(kind).items()):
             plain = item.__func__ if isinstance(item, staticmethod | classmethod) else item

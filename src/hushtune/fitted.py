@@ -80,12 +80,17 @@ class Fitted:
         }
 
     def save(self, folder: str | Path) -> None:
-        """Writes model.pt (the weights), statement.txt and, last, fitted.json."""
+        """Writes model.pt (the weights), statement.txt and, last, fitted.json.
+
+        What else the run kept in the folder is removed, and no file's date says how long the run took.
+        """
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         write(place / "model.pt", self.weights)
         write(place / "statement.txt", self.statement + "\n")
         write(place / "fitted.json", json.dumps(self.to_json(), indent=2) + "\n")
+        for name in ("run.json", "run.lock"):
+            (place / name).unlink(missing_ok=True)
 
 
 def _heading(fitted: Fitted) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushtune.calibration import Training, noise_for, rule_of
-from hushtune.checks import kind, number
+from hushtune.checks import integer, kind, number
 from hushtune.client import Client
 from hushtune.errors import ObjectiveError, SettingError
 from hushtune.federation.local import LocalFederation, default_home
@@ -35,7 +35,7 @@ from hushtune.simulation import Simulation, drawn_from
 from hushtune.space import Candidates
 from hushtune.training.parts import PartScores, Rehearsal
 from hushtune.training.trying import RepeatAndSelect, TryAll, Untuned, score_noise, trying_to_json
-from hushtune.tuning import conduct, method_to_json, settled
+from hushtune.tuning import conduct, method_to_json
 
 if TYPE_CHECKING:
     from hushtune.training.dpsgd import DPSGD
@@ -89,6 +89,12 @@ def fit(
         BudgetError: the ledger's limit would be exceeded; nothing was spent.
     """
     rows, held = _rows("data", data), None if validation is None else _rows("validation", validation)
+    for name, value, wanted in (("simulation", simulation, Simulation), ("ledger", ledger, Ledger)):
+        kind(name, value, wanted)
+    for name, flag in (("public", public), ("rehearse", rehearse), ("quiet", quiet)):
+        kind(name, flag, bool, optional=False)
+    if jobs is not None:
+        integer("jobs", jobs, 1, 1024)
     _check(rows, candidates, method, trainer, privacy, held, public, share)
     seed = simulation.seed if simulation is not None else None
     place = Path(folder) if folder is not None else None
@@ -100,13 +106,12 @@ def fit(
         fitted = owner.tested(method, Path(home) if home is not None else None, jobs)
     else:
         fitted = owner.tried(method)
-    if place is not None:
-        fitted.save(place)
+    owner.release(fitted)
     return fitted
 
 
 def _rows(name: str, given: Any) -> Rows:
-    rows = Rows(*given) if isinstance(given, tuple) else given
+    rows = Rows(*given) if isinstance(given, tuple) and len(given) == 2 else given
     if not isinstance(rows, Rows) or not len(rows):
         raise SettingError(f"{name} must be Rows(X, y) or (X, y) with at least one row, but got {type(given).__name__}")
     return rows
@@ -128,7 +133,6 @@ def _check(
         raise SettingError(f"candidates must be a finite public list, but got {type(candidates).__name__}")
     if not hasattr(trainer, "train"):
         raise SettingError(f"trainer must be DPSGD(...), but got {type(trainer).__name__}")
-    trainer.check(candidates)
     number("share", share, 0, 1, "()")
     if privacy.unit != "record" or privacy.neighbours != "add-remove":
         raise SettingError(
@@ -145,8 +149,10 @@ def _check(
             "rows to score on are protected by counting right answers, but the objective has a metric of its own: "
             "leave `metric` out, or give public rows and public=True"
         )
-    if getattr(method, "scores", False) and validation is None:
-        raise SettingError(f"method '{method.name}' compares trained models: give rows to score on as `validation`")
+    if validation is None and (public or getattr(method, "scores", False)):
+        why = "public=True is about them" if public else f"method '{method.name}' compares trained models"
+        raise SettingError(f"give rows to score on as `validation`: {why}")
+    trainer.check(candidates, rows, validation)
 
 
 @dataclass(frozen=True)
@@ -174,10 +180,17 @@ class _Owner:
         scores = PartScores(self.trainer.objective, self.validation, rehearsal)
         client = Client(self.rows, scores, name=_OWN, ledger=self.ledger)
         folder = self.folder / "tuning" if self.folder is not None else None
+        state = self._state(method_to_json(method))
         if folder is not None and (folder / "result.json").exists():
-            result = self._earlier(method, Result.load(folder))
+            state.begin()
+            result = self._earlier(Result.load(folder))
         else:
             federation = LocalFederation([client], home, None, self.seed, jobs)
+
+            def ready() -> None:
+                self._try_out(federation, method)
+                state.begin()
+
             result = conduct(
                 federation,
                 self.candidates,
@@ -190,7 +203,7 @@ class _Owner:
                 self.quiet,
                 self.seed,
                 training=self._training(),
-                ready=lambda: self._try_out(federation, method),
+                ready=ready,
             )
         trained = result.plan[-1]
         assert isinstance(trained, TrainingSteps)
@@ -223,15 +236,11 @@ class _Owner:
                 except ObjectiveError as error:
                     raise ObjectiveError(f"a part of the rows cannot be scored, nothing was spent: {error}") from None
 
-    def _earlier(self, method: ProposeTest | NoisyMax, result: Result) -> Result:
-        """The choice that an interrupted call has made already."""
-        final, _, _ = settled(self.candidates, method, 1, self._training().before(self.privacy), Curator(), Search())
-        same = result.method == json.loads(json.dumps(method_to_json(final))) and result.privacy == self.privacy
-        trained, training = result.plan[-1], self._training()
-        assert isinstance(trained, TrainingSteps)
-        same = same and (trained.rate, trained.steps) == (training.rate, training.steps)
-        if not same or result.candidates.to_json() != self.candidates.to_json():
-            raise SettingError(f"{self.folder} holds an unfinished run with other settings; choose another folder")
+    def _earlier(self, result: Result) -> Result:
+        """The choice that an interrupted call with the same settings has made already, if it was paid for."""
+        known = [] if self.ledger is None or not self.ledger.exists else self.ledger.entries()
+        if self.ledger is not None and result.run not in [entry.charge.run for entry in known]:
+            raise SettingError(f"{self.folder} holds a choice that the ledger does not know; choose another folder")
         return result
 
     def tried(self, method: RepeatAndSelect | TryAll | Untuned) -> Fitted:
@@ -247,7 +256,7 @@ class _Owner:
             return rule.spent([(events(multiplier), self.privacy.delta)], self.privacy.delta).epsilon
 
         multiplier = noise_for(cost, self.privacy, rate, steps)
-        state, new = RunFolder(self.folder, self._settings(method), None), False
+        state, new = self._state(trying_to_json(method)), False
         charge = charge_of(state.run, method.name, events(multiplier), self.privacy)
         if self.ledger is not None and self.ledger.exists and self.ledger.limit() is not None:
             self.ledger.check(charge)
@@ -292,17 +301,27 @@ class _Owner:
         right = round(self.trainer.score(model, self.validation) * len(self.validation))
         return float(right + gaussian.sample(noise, 1, randomness)[0])
 
-    def _settings(self, method: RepeatAndSelect | TryAll | Untuned) -> str:
+    def _state(self, method: dict[str, Any]) -> RunFolder:
+        """The folder, if it is free or holds an unfinished call with the same settings."""
         parts = [
             self.candidates.to_json(),
-            trying_to_json(method),
+            method,
             self.privacy.to_json(),
             self.trainer.to_json(),
-            self.public,
-            self.seed,
+            [self.public, self.share, self.rehearse, self.seed],
             [len(self.rows), len(self.validation or ())],  # the data itself leaves no trace in the folder
         ]
-        return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+        settings = sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+        return RunFolder(self.folder, settings, None, self.seed is not None)
+
+    def release(self, fitted: Fitted) -> None:
+        """One model leaves for one charge: its digest is on record before it is written or given back."""
+        if self.ledger is not None:
+            digest = sha256(fitted.weights).digest()
+            if self.ledger.commit(None, fitted.run, "model", b"model", digest) != digest:
+                raise SettingError("a model of this run was published already; begin another one in a new folder")
+        if self.folder is not None:
+            fitted.save(self.folder)
 
     def _fitted(
         self,

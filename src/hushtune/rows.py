@@ -125,6 +125,15 @@ class Parts:
 WHOLE = Parts()
 
 
+def held_out(data: Any, validation: float, seed: int) -> Split:
+    """Rows to train on and rows to score on."""
+    if isinstance(data, Split):
+        return data
+    order = np.random.default_rng(seed).permutation(len(data))
+    cut = max(1, round(validation * len(data)))
+    return Split(rows_at(data, order[cut:]), rows_at(data, order[:cut]))
+
+
 def count_of(values: Any) -> int:
     """How many rows there are."""
     return int(values.shape[0]) if hasattr(values, "shape") else len(values)

@@ -522,18 +522,66 @@ def test_knobs_that_change_the_cost_are_refused(name: str) -> None:
     learner = DPSGD(ht.TorchObjective(mlp))
     space = ht.Space(**{"lr": ht.Choice([0.1, 0.2]), name: ht.Choice([10, 20])})
     message = f"every candidate must cost the same privacy, but got the knob '{name}'"
-    for domain in (space, space.grid()):
-        with pytest.raises(ht.SettingError, match=message):
-            learner.check(domain)
+    with pytest.raises(ht.SettingError, match=message):
+        learner.check(space.grid(), data(5))
     with pytest.raises(ht.SettingError, match=message):
         learner.train({"lr": 0.1, name: 10}, data(5), 1.0)
 
 
 def test_other_knobs_are_fine() -> None:
     space = ht.Space(speed=ht.Choice([0.1]), clip=ht.Choice([0.5, 1.0]), width=ht.Choice([4, 8]))
-    DPSGD(ht.TorchObjective(mlp, knobs={"speed": "lr"})).check(space)
+    DPSGD(ht.TorchObjective(mlp, knobs={"speed": "lr"})).check(space.grid(), data(5), data(5))
     with pytest.raises(ht.SettingError, match="knobs maps 'rate'"):
-        DPSGD(ht.TorchObjective(mlp, knobs={"rate": "lr"})).check(space)
+        DPSGD(ht.TorchObjective(mlp, knobs={"rate": "lr"})).check(space.grid(), data(5))
+
+
+@pytest.mark.parametrize(
+    ("knobs", "rows", "message"),
+    [
+        ({"clip": ht.Float(-1.0, 1.0)}, data(5), "clip"),
+        ({"depth": ht.Choice([1, 2])}, data(5), "cannot be made with the candidates' knobs"),
+        ({"lr": ht.Float(-1.0, 1.0)}, data(5), "cannot be told so"),
+        ({}, data(4), "the module must take the rows in data"),
+        ({}, ht.Rows(data(5).X, data(5).y.astype(str)), "labels must be whole numbers"),
+        ({}, ht.Rows(data(5).X, data(5).y + 0.5), "labels must be whole numbers"),
+        ({}, ht.Rows(data(5).X, data(5).y + 1), "labels must be from 0 to 1, as many as the module tells apart"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_before_anything_is_spent(knobs: Any, rows: ht.Rows, message: str) -> None:
+    space = ht.Space(**{"lr": ht.Float(0.1, 1.0), **knobs})
+    candidates = space.grid(**{name: 2 for name, knob in space.knobs.items() if "Float" in type(knob).__name__})
+    with pytest.raises(ht.SettingError, match=message):
+        DPSGD(ht.TorchObjective(mlp)).check(candidates, rows)
+
+
+def test_what_a_module_keeps_of_its_inputs_is_not_published() -> None:
+    """A buffer that is written in training only, after the network was looked at, would carry rows."""
+
+    class Nosy(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.calls = nn.Linear(5, 2), 0
+            self.register_buffer("seen", torch.zeros(5))
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.calls += 1
+            if self.calls > 2 and len(x):
+                self.seen.copy_(x[0].detach())
+            return self.layer(x)
+
+    model = DPSGD(ht.TorchObjective(Nosy), batch=20, epochs=2).train({"lr": 0.1}, data(5), 1.0, 0)
+    assert not model.seen.any()
+
+
+def test_a_row_without_a_finite_answer_is_one_wrong_answer() -> None:
+    """Or a protected row could change all parts' scores at once."""
+    objective = ht.TorchObjective(mlp, epochs=1)
+    rows, held = data(5), data(5, count=50)
+    huge = ht.Rows(held.X.copy(), held.y)
+    huge.X[0] = 3e38
+    (plain,) = objective.losses([{"lr": 0.1}], ht.Split(rows, held), 0)
+    (moved,) = objective.losses([{"lr": 0.1}], ht.Split(rows, huge), 0)
+    assert abs(plain - moved) <= 1 / 50 + 1e-9
 
 
 @pytest.mark.parametrize(

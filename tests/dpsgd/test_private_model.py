@@ -22,6 +22,7 @@ def test_the_example_publishes_a_model_that_works(tmp_path: Path) -> None:
         text=True,
         timeout=300,
         check=True,
+        cwd=tmp_path,
     )
     assert "Guarantee, for model and config together: (4, 1e-05)-differential privacy" in done.stdout
     kept = json.loads((tmp_path / "model" / "fitted.json").read_text())
@@ -34,7 +35,7 @@ def test_the_example_publishes_a_model_that_works(tmp_path: Path) -> None:
     test = load("digits").test
     said = network(torch.tensor(np.asarray(test.X), dtype=torch.float32)).argmax(1).numpy()
     assert (said == test.y).mean() > 0.6  # a random guess is right once in ten
-    assert len(ht.Ledger(tmp_path / "model" / "home" / "ledger.db").entries()) == 1
+    assert len(ht.Ledger(tmp_path / "runs" / "home" / "ledger.db").entries()) == 1
 
 
 def test_one_network_is_returned_by_every_way_to_choose(tmp_path: Path) -> None:

@@ -23,9 +23,9 @@ from hushtune.errors import SettingError
 from hushtune.federation.local import LocalFederation
 from hushtune.files import archive, replace, unarchive
 from hushtune.fingerprint import fingerprint
-from hushtune.objectives.neural import TorchObjective, held_out
+from hushtune.objectives.neural import TorchObjective
 from hushtune.progress import Progress
-from hushtune.rows import Split
+from hushtune.rows import Split, held_out
 from hushtune.search import LARGEST_SEED, Search
 from hushtune.space import Candidates, Float, FloatArray, Space
 from hushtune.training import FedAvg

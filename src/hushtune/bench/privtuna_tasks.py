@@ -23,9 +23,9 @@ from hushtune.errors import SettingError
 from hushtune.federation.local import LocalFederation
 from hushtune.files import replace
 from hushtune.fingerprint import fingerprint
-from hushtune.objectives.neural import TorchObjective, held_out
+from hushtune.objectives.neural import TorchObjective
 from hushtune.progress import Progress
-from hushtune.rows import Rows, Split
+from hushtune.rows import Rows, Split, held_out
 from hushtune.search import LARGEST_SEED, Search
 from hushtune.space import Candidates, Config, Float, Space, config_key
 from hushtune.training import FedAvg

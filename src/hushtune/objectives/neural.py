@@ -11,7 +11,7 @@ import numpy as np
 from hushtune.checks import integer, number
 from hushtune.errors import MissingExtraError, SettingError
 from hushtune.fingerprint import fingerprint
-from hushtune.rows import Split, rows_at
+from hushtune.rows import Split, held_out
 from hushtune.space import Config, FloatArray, Space
 
 try:
@@ -37,6 +37,20 @@ def accuracy(outputs: Tensor, y: Tensor) -> float:
     """The share of right answers: the largest of several outputs, or the sign of one."""
     said = (outputs.flatten() > 0).long() if outputs.dim() == 1 or outputs.shape[-1] == 1 else outputs.argmax(-1)
     return float((said == y.long()).double().mean())
+
+
+def scored(metric: Callable[[Tensor, Tensor], float], outputs: Tensor, y: Tensor) -> float:
+    """The metric; NaN if outputs are not finite.
+
+    An accuracy counts rows without finite outputs as wrong, as long as there are others: a single row may change it by
+    one answer only, whatever the row is.
+    """
+    said = outputs.flatten(1).isfinite().all(1) if outputs.dim() > 1 else outputs.isfinite()
+    if bool(said.all()):
+        return metric(outputs, y)
+    if metric is not accuracy or not bool(said.any()):
+        return float("nan")
+    return accuracy(outputs[said], y[said]) * float(said.double().mean())
 
 
 @dataclass(frozen=True)
@@ -116,16 +130,14 @@ class TorchObjective:
     def losses(self, configs: Sequence[Config], data: Any, seed: int) -> FloatArray:
         """One loss per config; configs that differ in architecture are trained group by group."""
         torch.set_num_threads(self.threads)
-        train, held_out = data_of(data, self.validation, seed)
+        train, kept = data_of(data, self.validation, seed)
         found = np.full(len(configs), np.nan)
         for shape, members in self.groups(configs).items():
             trainer = self.trainer(shape, seed)
             knobs = [self.optimiser_knobs(configs[at]) for at in members]
             rows, ends = trainer.train(trainer.start(), knobs, [0] * len(members), *train, self.epochs, seed)
-            outputs = trainer.outputs(rows, held_out[0])
-            scores = [
-                self.metric(output, held_out[1]) if bool(output.isfinite().all()) else np.nan for output in outputs
-            ]
+            outputs = trainer.outputs(rows, kept[0])
+            scores = [scored(self.metric, output, kept[1]) for output in outputs]
             for at, row in zip(members, ends, strict=True):
                 if row is not None:
                     found[at] = 1 - scores[row]
@@ -166,15 +178,6 @@ class TorchObjective:
         if name in self.knobs:
             return self.knobs[name]
         return name if name in _OPTIMISERS[self.optimiser] else None
-
-
-def held_out(data: Any, validation: float, seed: int) -> Split:
-    """Rows to train on and rows to score on."""
-    if isinstance(data, Split):
-        return data
-    order = np.random.default_rng(seed).permutation(len(data))
-    cut = max(1, round(validation * len(data)))
-    return Split(rows_at(data, order[cut:]), rows_at(data, order[:cut]))
 
 
 def data_of(data: Any, validation: float, seed: int) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:

@@ -11,12 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from hushtune.checks import integer, kind, number
 from hushtune.errors import MissingExtraError, SettingError
 from hushtune.progress import Advance, unseen
 from hushtune.randomness import SystemRandomness, words
 from hushtune.rows import Rows
-from hushtune.space import Config, Domain, space_of
+from hushtune.space import Candidates, Config
 from hushtune.training.parts import CLIP, Rehearsal
 
 try:
@@ -26,7 +28,7 @@ try:
     from torch.func import vmap
 
     import torch
-    from hushtune.objectives.neural import TorchObjective, accuracy, tensors
+    from hushtune.objectives.neural import TorchObjective, accuracy, scored, tensors
     from hushtune.objectives.stacked import Knobs
     from torch import Tensor, nn
 except ImportError:
@@ -100,11 +102,26 @@ class DPSGD:
         """ceil(epochs / rate)."""
         return -(-self.epochs * self._public(rows) // self._expected(rows))
 
-    def check(self, domain: Domain) -> None:
-        """Refuses candidates whose trainings would not all cost the same."""
-        space = space_of(domain)
-        _refuse_costly(space.knobs)
-        self.objective.check(space)
+    def check(self, candidates: Candidates, rows: Rows, validation: Rows | None = None) -> None:
+        """Refuses candidates that would not all cost the same or cannot be trained, and rows that do not fit them."""
+        _refuse_costly(candidates.space.knobs)
+        self.objective.check(candidates.space)
+        own = [{name: value for name, value in config.items() if name != CLIP} for config in candidates.configs]
+        for config in candidates.configs:
+            number("clip", config.get(CLIP, self.clip), 0, _LARGEST_CLIP, "(]")
+        for shape, members in self.objective.groups(own).items():
+            network = self._made(shape)
+            for at in members:
+                _optimiser(self.objective.optimiser, network, self.objective.optimiser_knobs(own[at]))
+            for name, given in (("data", rows), ("validation", validation)):
+                if given is not None:
+                    _fits(name, network, _checked(given))
+
+    def _made(self, shape: tuple[tuple[str, Any], ...]) -> nn.Module:
+        try:
+            return self.objective.network(shape, _START)
+        except TypeError as error:
+            raise SettingError(f"the module cannot be made with the candidates' knobs: {_line(error)}") from None
 
     def train(
         self,
@@ -147,23 +164,23 @@ class DPSGD:
             for step in range(steps):
                 stepper.step(x, y, _sampled(rows, rate, generator), knobs.rate(step // epoch))
                 advance(1)
-        # A network without traces: Opacus leaves the last sum, as it was BEFORE the noise, on the one it trained.
+        # A network without traces: Opacus leaves the last sum, as it was BEFORE the noise, on the one it trained; and
+        # noise protects parameters, not what else a module may keep of its inputs.
         trained = copy.deepcopy(start)
-        trained.load_state_dict(network.to_standard_module().state_dict())
+        with torch.no_grad():
+            for own_weight, weight in zip(trained.parameters(), network.parameters(), strict=True):
+                own_weight.copy_(weight)
         return trained.eval()
 
     def score(self, model: nn.Module, rows: Rows) -> float:
-        """The objective's metric; rows for which the model says nothing finite count as 0."""
+        """The objective's metric; 0 where it cannot be told."""
         if not len(_checked(rows)):
             raise SettingError("score needs rows, but got none; score on rows that were not trained on")
         torch.set_num_threads(self.objective.threads)
         x, y = tensors(rows)
         with torch.no_grad():
             outputs = torch.cat([model.eval()(part) for part in x.split(_SCORED)])
-        said = outputs.flatten(1).isfinite().all(1) if outputs.dim() > 1 else outputs.isfinite()
-        if not bool(said.any()):
-            return 0.0
-        found = self.objective.metric(outputs[said], y[said]) * float(said.double().mean())
+        found = scored(self.objective.metric, outputs, y)
         return found if math.isfinite(found) else 0.0
 
     @property
@@ -244,6 +261,25 @@ def _checked(data: Any) -> Rows:
     if not isinstance(data, Rows):
         raise SettingError(f"DPSGD needs Rows(X, y), but got {type(data).__name__}")
     return data
+
+
+def _fits(name: str, network: nn.Module, rows: Rows) -> None:
+    """Refuses rows that a network cannot be trained or scored on."""
+    labels = np.asarray(rows.y)
+    if labels.dtype.kind not in "iufb" or not np.isfinite(labels).all() or (labels != np.floor(labels)).any():
+        raise SettingError(f"labels must be whole numbers from 0 on, but {name} has others; number the classes")
+    x, _ = tensors(rows.take(np.arange(min(2, len(rows)))))
+    try:
+        with torch.no_grad():
+            outputs = copy.deepcopy(network).eval()(x)
+    except RuntimeError as error:
+        raise SettingError(f"the module must take the rows in {name}, but it does not: {_line(error)}") from None
+    classes = 2 if outputs.dim() == 1 or outputs.shape[-1] == 1 else outputs.shape[-1]
+    if labels.min() < 0 or labels.max() >= classes:
+        raise SettingError(
+            f"labels must be from 0 to {classes - 1}, as many as the module tells apart, but {name} has "
+            f"{int(labels.min())} to {int(labels.max())}"
+        )
 
 
 def _refuse_costly(names: Iterable[str]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 import torch
 from hushtune.objectives import stacked
-from hushtune.objectives.neural import TorchObjective, tensors
+from hushtune.objectives.neural import TorchObjective, scored, tensors
 from hushtune.space import Config, FloatArray
 from hushtune.training.learner import Weights
 
@@ -54,9 +54,7 @@ class TorchLearner:
         torch.set_num_threads(self.objective.threads)
         x, y = tensors(rows)
         outputs = self.objective.trainer(self._shape(configs[0]), 0).outputs(_rows(weights), x)
-        return np.array(
-            [1 - self.objective.metric(out, y) if bool(out.isfinite().all()) else np.nan for out in outputs]
-        )
+        return np.array([1 - scored(self.objective.metric, out, y) for out in outputs])
 
     def model(self, config: Config, weights: Weights) -> Any:
         """An `nn.Module` in evaluation mode."""

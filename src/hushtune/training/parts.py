@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hushtune.fingerprint import fingerprint
-from hushtune.rows import Rows, Split, rows_at
+from hushtune.rows import Rows, Split, held_out, rows_at
 from hushtune.space import Config, FloatArray
 
 CLIP = "clip"  # DP-SGD's own knob
@@ -60,10 +60,13 @@ class PartScores:
         """One loss per config; those that differ in clipping alone have the same."""
         plain = [{name: value for name, value in config.items() if name != CLIP} for config in configs]
         different = list({json.dumps(config, sort_keys=True): config for config in plain}.values())
-        objective, part = self.objective, data
+        objective, given = self.objective, data if self.rows is None else Split(data, self.rows)
         if self.rehearsal is not None:
-            objective, part = self.rehearsal.of(self.objective, data)
-        given = part if self.rows is None else Split(part, self.rows)
+            split = held_out(given, self.objective.validation, seed)  # before rows are repeated
+            if not len(split.train):
+                return np.full(len(configs), np.nan)  # nothing is left to train on
+            objective, train = self.rehearsal.of(self.objective, split.train)
+            given = Split(train, split.test)
         found = objective.losses(different, given, seed)
         return np.array([found[different.index(config)] for config in plain])
 
