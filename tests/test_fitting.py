@@ -54,13 +54,13 @@ class Trainer:
         pass
 
     def rate(self, rows: int) -> float:
-        return 0.1
+        return 1.0  # whose cost is computed fast; sampling is the real trainer's business
 
     def steps(self, rows: int) -> int:
-        return 50
+        return 5
 
     def train(self, config: Config, data: Any, multiplier: float, seed: int | None, advance: Advance) -> Config:
-        advance(50)
+        advance(5)
         self.calls.append((config, multiplier, seed))
         if len(self.calls) == self.fails:
             raise KeyboardInterrupt
@@ -130,7 +130,7 @@ def test_tests_and_training_are_composed_tightly(tmp_path: Path) -> None:
     assert epsilon_of((tests,), 1e-5) == pytest.approx(0.2 * 3.0, rel=1e-3)
     assert epsilon_of((tests,), 1e-5) + epsilon_of((training,), 1e-5) > 3.0 >= epsilon_of(fitted.plan, 1e-5)
     assert fitted.tuning is not None
-    assert "includes the training that follows: 50 steps" in fitted.tuning.statement
+    assert "includes the training that follows: 5 steps" in fitted.tuning.statement
 
 
 def test_the_choice_can_be_verified(tmp_path: Path) -> None:
@@ -242,14 +242,14 @@ LARGE = ht.Privacy(20.0, 1e-5, "record", "add-remove")
 
 
 def test_no_run_at_all_has_an_outcome(tmp_path: Path) -> None:
-    for seed in range(40):
+    for seed in range(60):
         trainer = Trainer()
         fitted = fit(tmp_path, ht.RepeatAndSelect(1.0, None), trainer, simulation=ht.Simulation(seed), privacy=LARGE)
         if not trainer.calls:
             assert fitted.model == "untrained"
             assert fitted.index == 0
             return
-    raise AssertionError("a Poisson number of mean 1 was never 0 in 40 draws, whose chance is below 1e-8")
+    raise AssertionError("a Poisson number of mean 1 was never 0 in 60 draws, whose chance is below 1e-11")
 
 
 def test_scores_of_protected_rows_are_paid_for_and_noisy(tmp_path: Path) -> None:

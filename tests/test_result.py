@@ -111,7 +111,7 @@ def test_the_statement_names_everything(result: ht.Result) -> None:
         "Seal 'masked': a server that follows the protocol sees no single contribution but their sum",
         "together with up to 1 of the 12 clients",
         "identities not pinned: the server is trusted not to impersonate or invent clients, and not to lie about",
-        "ledger: NEW",
+        ": NEW; what was spent",
         "Not covered: the training that follows",
         "who took part",
         "12 clients were asked, 12 answered",

@@ -132,6 +132,7 @@ def test_subjects_of_a_file_become_agents(tmp_path: Path, monkeypatch: pytest.Mo
     assert task.values.shape == (3, 4)
 
 
+@pytest.mark.long
 def test_one_thing_is_changed_at_a_time_at_the_same_epsilon(tmp_path: Path) -> None:
     arms = fts._arms(experiment(tmp_path, ablate=True), "synthetic", 50)
     default = next(arm for arm in arms if arm.name == "ours epsilon=7")
