@@ -133,6 +133,16 @@ def test_tests_and_training_are_composed_tightly(tmp_path: Path) -> None:
     assert "includes the training that follows: 5 steps" in fitted.tuning.statement
 
 
+def test_a_ledger_under_renyi_divergences_takes_the_whole(tmp_path: Path) -> None:
+    ledger = ht.Ledger.new(
+        tmp_path / "ledger.db", epsilon=3.0, delta=1e-5, unit="record", neighbours="add-remove", rule="renyi"
+    )
+    fitted = fit(tmp_path, METHODS[0], ledger=ledger)
+    assert fitted.rule["name"] == "renyi"
+    assert fitted.spent.epsilon <= 3.0
+    assert ledger.spent().epsilon <= 3.0
+
+
 def test_the_choice_can_be_verified(tmp_path: Path) -> None:
     for number, method in enumerate(METHODS[:3]):
         fit(tmp_path / str(number), method, folder=tmp_path / str(number))

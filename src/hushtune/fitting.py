@@ -71,8 +71,8 @@ def fit(
             noise and test the means; `RepeatAndSelect()`, `TryAll()` or `Untuned()`, which train privately.
         trainer: DP-SGD with its public settings.
         privacy: the guarantee for model and config together, unit "record", neighbours "add-remove".
-        validation: rows to score on. Default: parts are scored on rows of their own; methods that compare privately
-            trained models need some.
+        validation: rows to score on, other ones than `data`. Default: parts are scored on rows of their own; methods
+            that compare privately trained models need some.
         public: whether the rows in `validation` are public. If not, they are protected like the others.
         share: of epsilon, for the choice of `ProposeTest` and `NoisyMax`; training has the rest.
         rehearse: whether parts are trained with as many steps and as much noise as the model will be; else as the

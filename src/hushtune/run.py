@@ -18,7 +18,7 @@ from hushtune.errors import AbortedError, HushtuneError
 from hushtune.federation.base import Dropped, Federation
 from hushtune.forms import Form
 from hushtune.method import Note
-from hushtune.privacy.accounting import Budget, rule_to_json
+from hushtune.privacy.accounting import Budget, Sums, rule_to_json
 from hushtune.privacy.charges import Charge, charge_of
 from hushtune.privacy.events import Event
 from hushtune.privacy.guarantee import Privacy
@@ -87,8 +87,10 @@ class Run:
         self.noise = seal.noise(0.0)
         self.plan: tuple[Event, ...] = ()
         if privacy is not None:
-            own = privacy if training is None else training.before(privacy)
-            self.noise = calibrate(bounds, own, self.rule, seal.noise_at)
+            if training is None:
+                self.noise = calibrate(bounds, privacy, self.rule, seal.noise_at)
+            else:  # a share is only a share: what counts under the ledger's rule is the whole
+                self.noise = calibrate(bounds, training.before(privacy), Sums(), seal.noise_at)
             self.plan = plan_of(bounds, privacy, self.noise)
         if training is not None and privacy is not None:
             self.plan = (*self.plan, training.event(self.plan, privacy, self.rule))
