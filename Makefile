@@ -13,11 +13,16 @@ help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(VENV)/core: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-$(VENV)/dev: $(VENV)/core
+$(VENV)/test: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@ $(VENV)/core
+
+$(VENV)/dev: $(VENV)/test
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
@@ -25,10 +30,10 @@ demo: $(VENV)/core ## 100 clients agree on a config by a private vote (under 2 m
 	rm -rf runs/demo
 	$(BIN)/hushtune run examples/digits.toml --out runs/demo
 
-test: $(VENV)/dev ## tests of the core install
+test: $(VENV)/test ## tests of the core install
 	$(BIN)/pytest -n $(JOBS)
 
-test-long: $(VENV)/dev ## long tests: random sums, mutated messages, kill -9 under masks, whole runs
+test-long: $(VENV)/test ## long tests: random sums, mutated messages, kill -9 under masks, whole runs
 	$(BIN)/pytest -n $(JOBS) -m long
 
 $(VENV)/browser: $(VENV)/dev

@@ -136,7 +136,7 @@ def test_a_config_that_fails_is_kept_as_such_and_the_search_goes_on(tmp_path: Pa
     assert [count for count in again if count] == [20]
 
 
-@pytest.mark.parametrize("objective", [Broken(), Fatal()])
+@pytest.mark.parametrize("objective", [Broken(), pytest.param(Fatal(), marks=pytest.mark.long)])
 def test_a_client_whose_objective_fails_keeps_the_reason_and_the_others_go_on(tmp_path: Path, objective: Any) -> None:
     found = parties(tmp_path, Bowl(), objective, Bowl())
     search = ht.Search.adaptive(12)

@@ -121,6 +121,7 @@ def test_bad_plans(arguments: Any, settings: Any, message: str) -> None:
         plan(*arguments, **{"privacy": ht.Privacy(1.0), **settings})
 
 
+@pytest.mark.long
 def test_a_million_voters_who_hardly_agree() -> None:
     """The normal approximation's mean is computed, not sampled: its error would be multiplied by the voters."""
     chances = [

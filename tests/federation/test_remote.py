@@ -85,7 +85,11 @@ def test_a_simulation_equals_the_one_in_process(
 
 @pytest.mark.parametrize(
     ("seal", "privacy"),
-    [(ht.Masked(dropouts=0.4), ht.Privacy(5.0)), (ht.Masked(dropouts=0.4), None), (ht.Clear(), None)],
+    [
+        (ht.Masked(dropouts=0.4), ht.Privacy(5.0)),
+        pytest.param(ht.Masked(dropouts=0.4), None, marks=pytest.mark.long),
+        pytest.param(ht.Clear(), None, marks=pytest.mark.long),
+    ],
     ids=["noisy", "masked", "pairs"],
 )
 def test_clients_search_on_their_own_machines_as_in_one_process(

@@ -94,7 +94,7 @@ def test_queries_survive_the_wire() -> None:
 
 
 @pytest.mark.parametrize("method", [ht.Vote(3, ballot="approval", tolerance=0.15), ht.Vote(ballot="soft"), ht.Vote()])
-@pytest.mark.parametrize("seal", [ht.Masked(), ht.Clear()])
+@pytest.mark.parametrize("seal", [ht.Masked(), pytest.param(ht.Clear(), marks=pytest.mark.long)])
 def test_every_ballot_runs_under_every_seal_and_verifies(
     make_clients: Make, candidates: ht.Candidates, method: ht.Vote, seal: ht.Masked, tmp_path: Path
 ) -> None:

@@ -193,6 +193,7 @@ class Given:
         pass
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_the_method_chooses_as_often_as_the_simulation_does() -> None:
     """Three candidates: which one, or none, after how many tests. Chi-square of two samples at 1e-7."""

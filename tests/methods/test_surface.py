@@ -181,6 +181,7 @@ def test_a_private_surface(tmp_path: Path) -> None:
     ht.report(tmp_path / "run")
 
 
+@pytest.mark.long
 def test_with_epsilon_a_client_without_a_finite_loss_looks_like_any_other(tmp_path: Path) -> None:
     """Everything that is visible has the same shape and the same words, and nobody is named."""
     kinds = {"works": Bowl(), "nothing": Nothing(), "fails": None}

@@ -35,7 +35,9 @@ PUBLISHED = {  # epsilon: analytic Gaussian standard deviations for k=5 and k=1,
 }
 
 
-@pytest.mark.parametrize("epsilon", PUBLISHED)
+@pytest.mark.parametrize(
+    "epsilon", [pytest.param(epsilon, marks=[pytest.mark.long] * (epsilon > 1)) for epsilon in PUBLISHED]
+)
 def test_calibration_reaches_the_analytic_gaussian(epsilon: float) -> None:
     for k, expected in zip((5, 1), PUBLISHED[epsilon], strict=True):
         scale = calibrate((KHot(k, 100),), ht.Privacy(epsilon, DELTA), Sums()).scale

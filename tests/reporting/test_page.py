@@ -135,7 +135,7 @@ def test_a_curators_answers_are_shown_and_nothing_else(tmp_path: Path) -> None:
     "settings",
     [
         {"privacy": None},
-        {"privacy": ht.Privacy(3.0), "seal": ht.Clear()},
+        pytest.param({"privacy": ht.Privacy(3.0), "seal": ht.Clear()}, marks=pytest.mark.long),
         {"privacy": ht.Privacy(3.0), "simulation": ht.Simulation(1)},
     ],
     ids=["exact", "clear", "simulation"],
