@@ -239,6 +239,8 @@ class _Owner:
     def _earlier(self, result: Result) -> Result:
         """The choice that an interrupted call with the same settings has made already, if it was paid for."""
         known = [] if self.ledger is None or not self.ledger.exists else self.ledger.entries()
+        if result.privacy != self.privacy:
+            raise SettingError(f"{self.folder} holds a choice made under another guarantee; choose another folder")
         if self.ledger is not None and result.run not in [entry.charge.run for entry in known]:
             raise SettingError(f"{self.folder} holds a choice that the ledger does not know; choose another folder")
         return result

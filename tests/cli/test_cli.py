@@ -233,3 +233,29 @@ def test_split_shows_who_holds_what(tmp_path: Path) -> None:
         refused = hushtune("split", "digits", *arguments)
         assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
         assert message in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["propose-test", "--voters", "50", "--epsilon0", "0.1"], ["noisy-max", "--voters", "30"]],
+    ids=["propose-test", "noisy-max"],
+)
+def test_plan_says_what_a_curators_tests_can_tell(arguments: list[str]) -> None:
+    given = [
+        "plan",
+        "--clients",
+        "1",
+        "--candidates",
+        "20",
+        "--epsilon",
+        "1",
+        "--unit",
+        "record",
+        "--method",
+        *arguments,
+    ]
+    words = hushtune(*given, "--repetitions", "100").stdout
+    assert "One test has epsilon" in words
+    assert ("Simulated runs make" in words) == ("propose-test" in arguments)
+    found = json.loads(hushtune(*given, "--repetitions", "100", "--json").stdout)
+    assert found["method"]["name"] == arguments[0]

@@ -46,7 +46,8 @@ def _figure(task: Task, own: Sequence[Row], epsilons: Sequence[float]) -> str:
     free = next(row["accuracy"] for row in own if row["arm"] == FREE)
     least = min(row["accuracy"] for row in own)
     low = 10 * (least // 10)
-    x = svg.Axis("total epsilon", sorted(epsilons), log=len(epsilons) > 1)
+    ticks = sorted(epsilons) if len(epsilons) > 1 else [epsilons[0] / 2, epsilons[0], epsilons[0] * 2]
+    x = svg.Axis("total epsilon", ticks, log=True)
     y = svg.Axis("test accuracy, %", [low + (100 - low) * at / 5 for at in range(6)])
     parts = [svg.legend(box.left, 24, names), svg.panel(box, task.name, x, y, series)]
     for number, name in enumerate(names):

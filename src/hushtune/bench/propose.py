@@ -13,9 +13,13 @@ from typing import Any
 import numpy as np
 
 from hushtune import svg
+from hushtune.bounds import Scores
+from hushtune.calibration import calibrate
 from hushtune.files import replace
 from hushtune.methods.doubling import most_tests, room, simulate
-from hushtune.privacy.accounting import epsilon_of
+from hushtune.methods.propose import STEPS
+from hushtune.privacy.accounting import Sums, epsilon_of
+from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.steps import PureTests
 from hushtune.space import FloatArray
 
@@ -29,17 +33,23 @@ def _utilities(runs: int, seed: int, size: int = CANDIDATES) -> FloatArray:
     return np.random.default_rng([seed, 1]).random((runs, size))
 
 
+def _worst_case(granularity: float, epsilon: float) -> float:
+    """epsilon0 of a test, if as many as there can be are to cost epsilon."""
+    bound = Scores(CANDIDATES, most_tests(room(granularity, 0.0)), STEPS, STEPS)
+    return 2 * STEPS / calibrate((bound,), Privacy(epsilon, _DELTA), Sums(), "curator").scale
+
+
 def published(runs: int, seed: int) -> Iterator[dict[str, Any]]:
     """By partitions, at the paper's epsilon0 = .1 and g = .01, and at what the worst case leaves of epsilon 2."""
     for partitions in (10, 50, 100, 500, 1_000):
-        for granularity, epsilon0 in ((0.01, 0.1), (0.1, 0.1), (0.1, 0.1228)):
+        for granularity, epsilon0 in ((0.01, 0.1), (0.1, 0.1), (0.1, _worst_case(0.1, 2.0))):
             utilities = _utilities(runs, seed)
             tests = most_tests(room(granularity, 0.0))
             chosen, made = simulate(utilities, partitions, epsilon0, granularity, 0.0, tests, runs, seed)
             got = np.where(chosen < 0, 0.0, utilities[np.arange(runs), chosen])
             yield {
                 "partitions": partitions,
-                "epsilon0": epsilon0,
+                "epsilon0": round(epsilon0, 4),
                 "granularity": granularity,
                 "T_max": tests,
                 "tests": round(float(made.mean()), 2),
@@ -84,11 +94,11 @@ def draw(folder: Path, seed: int) -> list[Path]:
     paths = []
     for name, partitions in (("published", 10), ("quiet", 10_000)):
         paths.append(folder / f"propose-{name}.svg")
-        replace(paths[-1], _figure(name, partitions, seed))
+        replace(paths[-1], _figure(partitions, seed))
     return paths
 
 
-def _figure(name: str, partitions: int, seed: int) -> str:
+def _figure(partitions: int, seed: int) -> str:
     title = f"{_PATHS} runs, {partitions:,} partitions, epsilon0 .1"
     parts = _walks(svg.Box(80, 60, 360, 260), f"step and u, g = .01: {title}", partitions, seed)
     parts += _counts(svg.Box(560, 60, 360, 260), "tests by (u* - u0) / g", partitions, seed)
@@ -107,7 +117,7 @@ def _walks(box: svg.Box, title: str, partitions: int, seed: int) -> list[str]:
     simulate(utilities, partitions, 0.1, 0.01, 0.0, most_tests(100), _PATHS, seed, watch)
     largest = max(point[0] for walk in walks for point in walk)
     ticks = [0.5, *(2.0**power for power in range(int(np.log2(largest)) + 2))]
-    x = svg.Axis("step (0 is the end)", ticks[::1], log=True, words={0.5: "0"})
+    x = svg.Axis("step (0 is the end)", ticks, log=True, words={0.5: "0"})
     y = svg.Axis("u", [0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4])
     different = {tuple(walk) for walk in walks}
     lines = [svg.polyline([box.place(x, y, point) for point in walk], "line thin s0") for walk in sorted(different)]

@@ -132,7 +132,9 @@ class SelectedRuns:
     ever seen, not even how many there were. Computed by dp-accounting.
 
     Args:
-        run: what one run costs, whichever candidate it trains.
+        multiplier: as for `TrainingSteps`, of every run, whichever candidate it trains.
+        rate: the same.
+        steps: the same.
         mean: mean number of runs.
         shape: of the truncated negative binomial distribution: 0 is logarithmic, 1 geometric; None: Poisson.
         score: standard deviation of the noise on a run's count of right answers; 0: scored on public rows.

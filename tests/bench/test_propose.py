@@ -1,0 +1,28 @@
+"""Propose-test's simulations: both tables and both figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from hushtune.bench import propose
+
+
+def test_tables_have_their_settings_and_no_run_exceeds_the_bound() -> None:
+    found = propose.rows(200, 0)
+    tables = [row for row in found if "partitions" in row]
+    assert [row["partitions"] for row in tables] == [p for p in (10, 50, 100, 500, 1_000) for _ in range(3)]
+    assert {row["epsilon"] for row in tables if row["granularity"] == 0.01} == {6.48}
+    assert all(row["epsilon"] <= 2.0 for row in tables[2::3])
+    assert tables[0]["gap"] > tables[-1]["gap"]
+    assert [row["exceeded"] for row in found if "exceeded" in row] == [0] * 9
+
+
+def test_figures_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(propose, "_PATHS", 20)
+    paths = propose.draw(tmp_path, 0)
+    assert [path.name for path in paths] == ["propose-published.svg", "propose-quiet.svg"]
+    for path in paths:
+        assert len(ElementTree.parse(path).getroot()) > 20
