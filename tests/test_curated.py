@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.conftest import Make
+from tests.privacy.harness import Loss
 
 import hushtune as ht
 from hushtune.bounds import Scores
@@ -317,21 +318,6 @@ def test_a_simulations_shortcut_asks_the_same(make_clients: Make, candidates: ht
     query = method.query(candidates, 0)
     chosen = [shortcut.curate(query, lambda c: c.noisy_max("permute-and-flip")) for _ in range(5)]
     assert [candidates[place]["x"] for place in chosen] == pytest.approx([0.3] * 5)  # hardly any noise
-
-
-class Loss:
-    """Losses that were written down, or an error."""
-
-    def __init__(self, outcome: Any) -> None:
-        self.outcome = outcome
-
-    def fingerprint(self) -> str:
-        return repr(self.outcome)
-
-    def losses(self, configs: Sequence[ht.Config], data: Any, seed: int) -> Any:
-        if isinstance(self.outcome, BaseException):
-            raise self.outcome
-        return np.asarray(self.outcome)
 
 
 def test_who_learns_what(make_clients: Make, candidates: ht.Candidates) -> None:
