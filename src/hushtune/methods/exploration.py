@@ -178,21 +178,31 @@ class Exploration(Search):
             advance(left - len(parties))
             left = len(parties)
         while waiting := [party for party in able if party.failure is None and self.missing(party)]:
-            tasks = [(party, configs) for party, configs in self._next(waiting)]
-            for party, configs, outcome in self._score(tasks, jobs, apart):
+            chosen = self._next(waiting)
+            self._try(chosen, jobs, apart)
+            for party, configs in chosen:
                 counted = min(left, len(configs))
                 left -= counted
                 advance(counted)
-                if isinstance(outcome, str):
-                    party.fail(self.seed, outcome)
+                if party.failure is not None:
                     continue
-                failed = int((~np.isfinite(outcome)).sum())
+                losses = party.losses(configs, self.seed)
+                failed = int((~np.isfinite(losses)).sum())
                 if failed:
                     party.log(f"{failed} of {len(configs)} new configs have no finite loss; they do not count")
-                losses = np.where(np.isfinite(outcome), outcome, np.nan).tolist()
+                found = np.where(np.isfinite(losses), losses, np.nan).tolist()
                 key = self.asked.key
-                party.keep_search(key, len(party.searched(key)), list(zip(configs, losses, strict=True)))
+                party.keep_search(key, len(party.searched(key)), list(zip(configs, found, strict=True)))
         advance(left)
+
+    def _try(self, chosen: Sequence[tuple[Party, list[Config]]], jobs: int, apart: bool) -> None:
+        """Has agents score what they have not scored before, in this run or in another one."""
+        tasks = [(party, todo) for party, configs in chosen if (todo := party.missing(configs, self.seed))]
+        for party, todo, outcome in self._score(tasks, jobs, apart):
+            if isinstance(outcome, str):
+                party.fail(self.seed, outcome)
+            else:
+                party.keep(todo, self.seed, outcome)
 
     def _able(self, party: Party, private: bool) -> bool:
         """Whether an agent can try anything."""
