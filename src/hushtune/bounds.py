@@ -50,15 +50,29 @@ class Bound(Protocol):
         ...
 
     def check(self, vector: Any) -> IntArray:
-        """The vector as integers; BoundError if it breaks the bound."""
+        """The vector as integers; BoundError if it breaks the bound.
+
+        Args:
+            vector: one unit's answer: integers, shape (length,).
+        """
         ...
 
     def default(self, randomness: Randomness) -> IntArray:
-        """A vector that satisfies the bound and depends on no data."""
+        """A vector that satisfies the bound and depends on no data.
+
+        Args:
+            randomness: the client's own source.
+        """
         ...
 
     def event(self, noise: Noise, change: Neighbours) -> Event:
-        """What opening the noisy sum costs, if one unit's vector may change so (`Privacy.change`)."""
+        """What opening the noisy sum costs, if one unit's vector may change so (`Privacy.change`).
+
+        Args:
+            noise: the noise on the sum, in steps of the integer grid.
+            change: "replace-one": one unit's vector becomes any other that passes `check`; "zero-out": it becomes
+                zeros.
+        """
         ...
 
 
@@ -68,6 +82,10 @@ class KHot:
 
     Replacing one ballot by another moves 2 min(k, length - k) counts by one each; leaving one out moves k
     (DP-HYPE, Lemma IV.1, which states 2k; two ballots of more than half the candidates must overlap).
+
+    Args:
+        k: how many ones, from 1 to `length`.
+        length: how many candidates.
     """
 
     k: int
@@ -113,6 +131,10 @@ class AtMost:
     """A ballot of approvals: `length` zeros and ones, at most `k` of them ones.
 
     Replacing one ballot by another moves at most min(2k, length) counts by one each; leaving one out moves k at most.
+
+    Args:
+        k: how many ones at the most, from 1 to `length`.
+        length: how many candidates.
     """
 
     k: int
@@ -157,9 +179,9 @@ class Ball:
     Replacing one vector by another moves the sum by a vector of norm 2 `norm` at most; leaving one out by `norm`.
 
     Args:
-        norm: at the most.
-        length: how many.
-        rate: the chance that the vector is in the sum.
+        norm: the largest L2 norm, in steps of the integer grid.
+        length: how many integers.
+        rate: the chance that the vector is in the sum at all, in (0, 1].
     """
 
     norm: int
@@ -206,7 +228,10 @@ class Ball:
 class Box:
     """`length` integers from 0 to `largest`, for what is opened exactly: no noise is offered for such vectors.
 
-    The first ones may have smaller limits, `caps`.
+    Args:
+        largest: of one entry.
+        length: how many.
+        caps: smaller limits of the first entries, one each.
     """
 
     largest: int

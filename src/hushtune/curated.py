@@ -24,11 +24,20 @@ class Curated(Protocol):
     """The questions. Each answer is one of those that the run's bound announced, and charged."""
 
     def above_threshold(self, level: Fraction, order: Sequence[int]) -> int | None:
-        """The first place, in a public order, whose mean score is above a level, as far as noise lets one tell."""
+        """The first place, in a public order, whose mean score is above a level, as far as noise lets one tell.
+
+        Args:
+            level: between 0, the worst mean score, and 1, the best.
+            order: all places, in the order in which they are looked at; public.
+        """
         ...
 
     def noisy_max(self, mechanism: Mechanism) -> int:
-        """The place of a large mean score."""
+        """The place of a large mean score.
+
+        Args:
+            mechanism: "permute-and-flip" or "exponential".
+        """
         ...
 
 

@@ -27,7 +27,16 @@ Note = str | float
 
 @dataclass(frozen=True)
 class Facts:
-    """What everybody knows of a run before it begins."""
+    """What everybody knows of a run before it begins.
+
+    Args:
+        candidates: the public list.
+        clients: how many are asked.
+        privacy: the guarantee asked for; None: exact values are opened.
+        seal: how single contributions stay hidden.
+        search: how clients fill their trials.
+        whole: whether a space was given, of which the candidates are some points.
+    """
 
     candidates: Candidates
     clients: int
@@ -61,15 +70,27 @@ class Openings(Protocol):
         ...
 
     def sum(self, query: Query) -> Mapping[str, IntArray]:
-        """Opens the sum of all clients' answers, noisy if epsilon is set; one array per block of the query."""
+        """Opens the sum of all clients' answers, noisy if epsilon is set; one array per block of the query.
+
+        Args:
+            query: what each privacy unit is asked; its bound must be one that the method announced.
+        """
         ...
 
     def sealed(self, query: Query) -> Sealed:
-        """The sum of all clients' answers, not opened yet: a seal may compute with it first. Without epsilon only."""
+        """The sum of all clients' answers, not opened yet: a seal may compute with it first. Without epsilon only.
+
+        Args:
+            query: as for `sum`.
+        """
         ...
 
     def curate(self, query: Query, choose: Choose) -> int:
         """Lets a trusted curator answer the tests that `choose` makes of all clients' scores; opens the answers.
+
+        Args:
+            query: scores of every candidate, with bound `Scores`.
+            choose: asks a `Curated` its questions and gives the place of a candidate; it sees no score.
 
         Returns:
             the place of the candidate that `choose` takes.
@@ -77,7 +98,11 @@ class Openings(Protocol):
         ...
 
     def gather(self, query: Query) -> Mapping[Id, Mapping[str, IntArray]]:
-        """Opens every client's own answer: under seal 'clear' and without epsilon only."""
+        """Opens every client's own answer: under seal 'clear' and without epsilon only.
+
+        Args:
+            query: as for `sum`; its bound is a `Box`, for which no epsilon can be claimed.
+        """
         ...
 
     def noise_variance(self) -> float:
@@ -89,23 +114,43 @@ class Openings(Protocol):
         ...
 
     def leave_out(self, client: Id, reason: str) -> None:
-        """Says that a client's own answer, though opened, does not count."""
+        """Says that a client's own answer, though opened, does not count.
+
+        Args:
+            client: its name in the roster.
+            reason: in plain words; it is in the result.
+        """
         ...
 
     def note(self, name: str, value: Note) -> None:
-        """Adds to what the result says. Only what follows from opened values and public facts."""
+        """Adds to what the result says. Only what follows from opened values and public facts.
+
+        Args:
+            name: what it is, in plain words.
+            value: a text or a number.
+        """
         ...
 
 
 class Method(ABC):
-    """Which sums are asked for, and how the server decides. Methods are frozen dataclasses that derive from this."""
+    """Which sums are asked for, and how the server decides. Methods are frozen dataclasses that derive from this.
+
+    `run` reads opened values and public facts only, so that `verify` can decide again from a result's records. What a
+    method opens is announced by `bounds`: noise is calibrated, and the whole cost reserved, before anybody is asked.
+    """
 
     name: ClassVar[str]
     adaptive: ClassVar[bool] = False  # whether clients may search a space on their own instead of scoring candidates
     voters: int = 1  # how many parts of a client's rows answer for themselves; 1: the client answers as a whole
 
     def listed(self, given: Any, privacy: Privacy | None, seal: Seal) -> Candidates:
-        """The public candidates, from what the user gave."""
+        """The public candidates, from what the user gave.
+
+        Args:
+            given: candidates, or a space.
+            privacy: the guarantee asked for, if any.
+            seal: the run's.
+        """
         if not isinstance(given, Candidates):
             raise SettingError(
                 "candidates must be a finite public list: space.grid(...), space.sample(...) or "
@@ -115,36 +160,67 @@ class Method(ABC):
         return given
 
     def searched(self, given: Any) -> Search:
-        """How clients fill their trials, if the user does not say: by scoring all candidates."""
+        """How clients fill their trials, if the user does not say: by scoring all candidates.
+
+        Args:
+            given: candidates, or a space.
+        """
         return Search()
 
     def settled(self, facts: Facts) -> Method:
-        """The method with everything filled in that follows from public facts; the others are asked of this one."""
+        """The method with everything filled in that follows from public facts; the others are asked of this one.
+
+        Args:
+            facts: what everybody knows before the run.
+        """
         return self
 
     def shortened(self, facts: Facts, left: Budget) -> tuple[Method, Privacy | None]:
         """The method settled, and the guarantee it is run with, if the ledger has only so much left.
 
         What a method does not shorten stays as it was asked for, and the ledger refuses it.
+
+        Args:
+            facts: what everybody knows before the run.
+            left: what the coordinator's ledger has left.
         """
         return self.settled(facts), facts.privacy
 
     @abstractmethod
     def bounds(self, candidates: Candidates) -> tuple[Bound, ...]:
-        """The bounds of all that the method will open, in order, so that noise is calibrated beforehand."""
+        """The bounds of all that the method will open, in order, so that noise is calibrated beforehand.
+
+        Args:
+            candidates: the public list.
+        """
 
     @abstractmethod
     def run(self, run: Openings) -> Config:
-        """Straight-line code, the way the paper states it."""
+        """Straight-line code, the way the paper states it.
+
+        Args:
+            run: what the method sees of the run.
+        """
 
     def variants(self) -> Mapping[str, Method]:
         """Methods that open the same sums and decide otherwise, by name; for comparisons, at no cost."""
         return {}
 
     def total(self, candidates: Candidates, answered: int) -> float | None:
-        """What the noise-free sum over candidates adds up to, if that is public."""
+        """What the noise-free sum over candidates adds up to, if that is public.
+
+        Args:
+            candidates: the public list.
+            answered: how many clients' answers are in the sum.
+        """
         return None
 
     def figures(self, parties: Sequence[Party], candidates: Candidates, search: Search) -> Mapping[str, float]:
-        """What only a marked simulation may know about its clients."""
+        """What only a marked simulation may know about its clients.
+
+        Args:
+            parties: the simulation's clients.
+            candidates: the public list.
+            search: how their trials were filled.
+        """
         return {}

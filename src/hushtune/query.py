@@ -41,7 +41,12 @@ class Query(Protocol):
         ...
 
     def answer(self, party: Party) -> Any:
-        """One unit's vector, from its trials. May extend the trials. Whatever it returns is checked."""
+        """One unit's vector, from its trials. May extend the trials. Whatever it returns is checked.
+
+        Args:
+            party: the inside of one privacy unit: a client, or one part of its rows. `party.losses(configs, seed)`
+                gives its losses, shape (configs,), NaN where scoring failed.
+        """
         ...
 
 
@@ -56,7 +61,11 @@ _Kind = TypeVar("_Kind", bound=type[Any])
 
 
 def register(kind: _Kind) -> _Kind:
-    """Class decorator: makes a query known to clients by its name and version."""
+    """Class decorator: makes a query known to clients by its name and version.
+
+    Args:
+        kind: a frozen dataclass that is a `Query`. Its name, version and fields are what travels.
+    """
     _REGISTRY[kind.name, kind.version] = kind
     return kind
 

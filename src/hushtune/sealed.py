@@ -19,6 +19,11 @@ class Sealed:
     """A sum of which a form will be opened, once. Nobody is asked before `open`.
 
     Seal 'threshold' computes the form under encryption; the others open the whole sum first, as the disclosures say.
+
+    Args:
+        query: what each privacy unit is asked.
+        opener: asks the clients and opens a form of the sum.
+        form: what of the sum will be opened; None until a block is chosen.
     """
 
     query: Query
@@ -32,11 +37,21 @@ class Sealed:
         return replace(self, form=form)
 
     def at_least(self, threshold: int) -> Sealed:
-        """1 where an entry is at least the threshold, else 0."""
+        """1 where an entry is at least the threshold, else 0.
+
+        Args:
+            threshold: 1 or more.
+        """
         return replace(self, form=replace(self._block(), at_least=threshold))
 
     def over(self, count: Sealed, least: int, step: int = 1) -> Sealed:
-        """Quotients by another block of the same sum, whose entries are multiples of `step` and at least `least`."""
+        """Quotients by another block of the same sum, whose entries are multiples of `step` and at least `least`.
+
+        Args:
+            count: another block of the same sum, whose length divides this one's.
+            least: the smallest that one of its entries can be; public.
+            step: what all its entries are multiples of; public.
+        """
         if count.query != self.query:
             raise SettingError("a sum is divided by a block of itself")
         form = replace(self._block(), over=count._block().block, least=least, step=step)

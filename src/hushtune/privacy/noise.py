@@ -38,7 +38,11 @@ class Noise:
         return self.scale * self.scale
 
     def share_variance(self, honest: int) -> Fraction:
-        """Variance of one party's share when `honest` parties carry the noise. Exact."""
+        """Variance of one party's share when `honest` parties carry the noise. Exact.
+
+        Args:
+            honest: the fewest honest parties of a completed round, which carry the noise.
+        """
         if honest < 1:
             raise SettingError(f"`honest >= 1` must hold, but got honest={honest}")
         if self.at == "curator":
@@ -46,15 +50,31 @@ class Noise:
         return Fraction(self.variance) / honest
 
     def share(self, honest: int, size: int, randomness: Randomness) -> IntArray:
-        """One party's fresh noise, shape (size,)."""
+        """One party's fresh noise, shape (size,).
+
+        Args:
+            honest: as for `share_variance`.
+            size: how many integers.
+            randomness: the party's own source.
+        """
         return skellam.sample(self.share_variance(honest), size, randomness)
 
     def curated(self, size: int, randomness: Randomness) -> IntArray:
-        """The curator's fresh noise, shape (size,); none, if the parties add it."""
+        """The curator's fresh noise, shape (size,); none, if the parties add it.
+
+        Args:
+            size: how many integers.
+            randomness: the curator's source.
+        """
         return gaussian.sample(self.scale if self.at == "curator" else 0.0, size, randomness)
 
     def opened_variance(self, honest: int, answered: int) -> float:
-        """Variance of the noise in each entry of a sum of so many answers."""
+        """Variance of the noise in each entry of a sum of so many answers.
+
+        Args:
+            honest: as for `share_variance`.
+            answered: how many parties' shares are in the sum.
+        """
         if self.at == "curator":
             return self.variance
         return float(self.share_variance(honest) * answered)

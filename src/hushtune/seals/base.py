@@ -32,8 +32,10 @@ class Seal:
     """How contributions stay hidden, and how many may be missing or dishonest.
 
     Args:
-        dropouts: share of clients that may fail to answer; the round aborts when more do.
-        corrupt: share of clients that may collude or add no noise.
+        dropouts: share of clients that may fail to answer, in [0, 1); the round aborts when more do, and nothing is
+            opened.
+        corrupt: share of clients that may collude or add no noise, in [0, 1): the noise is calibrated to the shares of
+            the others.
     """
 
     dropouts: float = 0.1
@@ -47,11 +49,19 @@ class Seal:
             object.__setattr__(self, name, number(name, getattr(self, name), 0, 1, "[)"))
 
     def needed(self, clients: int) -> int:
-        """The fewest answers that complete a round."""
+        """The fewest answers that complete a round.
+
+        Args:
+            clients: how many are in the roster.
+        """
         return clients - floor_share(self.dropouts, clients)
 
     def honest(self, clients: int) -> int:
-        """The fewest honest answers in a completed round: these alone must carry the noise."""
+        """The fewest honest answers in a completed round: these alone must carry the noise.
+
+        Args:
+            clients: how many are in the roster.
+        """
         count = self.needed(clients) - floor_share(self.corrupt, clients)
         if count < 1:
             raise SettingError(
@@ -61,7 +71,11 @@ class Seal:
         return count
 
     def noise(self, scale: float) -> Noise:
-        """Noise of that scale, from those who add it under this seal."""
+        """Noise of that scale, from those who add it under this seal.
+
+        Args:
+            scale: standard deviation, in steps of the integer grid.
+        """
         return Noise(scale, self.noise_at)
 
     def to_json(self) -> dict[str, Any]:
@@ -69,7 +83,11 @@ class Seal:
         return {"name": self.name, **asdict(self)}
 
     def check(self, clients: int) -> None:
-        """Refuses numbers that cannot be met with so many clients."""
+        """Refuses numbers that cannot be met with so many clients.
+
+        Args:
+            clients: how many are in the roster.
+        """
         self.honest(clients)
 
     def traffic(self, clients: int, length: int, bits: int, request: int, pinned: bool) -> tuple[float, int]:
