@@ -36,7 +36,26 @@ _SECRET = (
 
 @dataclass
 class Fitted:
-    """A model and its config, what both together cost, and what was revealed."""
+    """A model and its config, what both together cost, and what was revealed.
+
+    Args:
+        config: what the model was trained with.
+        index: its place among the candidates.
+        model: the trained network, in evaluation mode.
+        method: how the config was chosen: name and settings.
+        trainer: DP-SGD's public settings.
+        privacy: the guarantee asked for: unit "record", neighbours "add-remove".
+        plan: the events of choice and training; epsilon is computed from these.
+        spent: (epsilon, delta) of model and config together, under `rule`.
+        rule: how epsilon is computed from events: the ledger's rule.
+        scored_on: "own" rows of each part, "public" rows, "protected" rows apart from those trained on, or "none".
+        secure: whether DP-SGD's noise came from a cryptographic generator.
+        seed: of a marked simulation; None: a real run.
+        run: its id.
+        ledger: the owner's ledger before and after; None for a simulation.
+        weights: of the model, as `torch.load` reads them.
+        tuning: the result of the choice, if a curator's tests made it.
+    """
 
     config: Config
     index: int | None
@@ -83,6 +102,9 @@ class Fitted:
         """Writes model.pt (the weights), statement.txt and, last, fitted.json.
 
         What else the run kept in the folder is removed, and no file's date says how long the run took.
+
+        Args:
+            folder: made if it is not there.
         """
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)

@@ -64,6 +64,9 @@ def fit(
 ) -> Fitted:
     """Chooses a config and trains a model with it, both under one (epsilon, delta), charged once.
 
+    Privacy: unit "record", neighbours "add-remove", for who sees model, config and statement; the owner of the rows is
+    trusted. DP-SGD's steps (Abadi et al. 2016) and the events of the choice are composed together.
+
     Args:
         data: the private rows to train on.
         candidates: the public list to choose from. All must cost the same: batch and epochs are the trainer's.

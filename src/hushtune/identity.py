@@ -13,7 +13,11 @@ from hushtune.files import create_once
 
 @dataclass(frozen=True)
 class Identity:
-    """A client's long-term signing key. It signs what the client advertises and is never shared out."""
+    """A client's long-term signing key. It signs what the client advertises and is never shared out.
+
+    Args:
+        secret: 32 random bytes: an Ed25519 private key.
+    """
 
     secret: bytes = field(repr=False)
 
@@ -34,12 +38,20 @@ class Identity:
         return Ed25519PrivateKey.from_private_bytes(self.secret)
 
     def sign(self, message: bytes) -> bytes:
-        """A signature, 64 bytes."""
+        """A signature, 64 bytes.
+
+        Args:
+            message: of any length.
+        """
         signature: bytes = self._key().sign(message)
         return signature
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the secret key to a new file that only its owner can read."""
+        """Writes the secret key to a new file that only its owner can read.
+
+        Args:
+            path: of a file that does not exist yet.
+        """
 
         def write(draft: Path) -> None:
             draft.touch(0o600)
@@ -50,7 +62,11 @@ class Identity:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Identity:
-        """The identity in a file."""
+        """The identity in a file.
+
+        Args:
+            path: of a file that `save` or `hushtune identity new` made.
+        """
         try:
             lines = Path(path).read_text(encoding="ascii").splitlines()
             secret = bytes.fromhex(lines[1])

@@ -42,7 +42,11 @@ class Agreement:
         number("overlap", self.overlap, 0, 100)
 
     def check(self, candidates: int) -> None:
-        """Refuses more good candidates than there are."""
+        """Refuses more good candidates than there are.
+
+        Args:
+            candidates: how many there are.
+        """
         if self.good > candidates:
             raise SettingError(f"`good <= candidates` must hold, but got good={self.good}, candidates={candidates}")
 

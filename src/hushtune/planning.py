@@ -188,6 +188,9 @@ def plan(
 ) -> Plan | SharingPlan | ChoicePlan:
     """Says beforehand whether a vote, or a curator's tests, can work, or agents can hear each other; and what it costs.
 
+    Touches no data and spends nothing: noise follows from public numbers, and odds are simulated under a stated model
+    of how far voters agree (DP-HYPE, section V-B, whose Theorem V.1 is the bound beside them).
+
     Args:
         clients: how many will be asked.
         candidates: the public list, or how many there will be (then taken to have two knobs).

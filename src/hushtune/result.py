@@ -62,9 +62,18 @@ class Opened:
 
 @dataclass(frozen=True)
 class LedgerNote:
-    """The coordinator's ledger before and after the run: how many runs it has seen, `exact` of them without epsilon.
+    """The coordinator's ledger before and after the run.
 
-    `wanted` is what was asked for, if the ledger had less left and the run was shortened to that.
+    Args:
+        new: whether the run made it.
+        rule: "sums" or "renyi".
+        before: what had been spent.
+        runs: how many runs it has seen.
+        exact: how many of them had no epsilon.
+        limit: for everything ever charged; None if no run with an epsilon has set one.
+        spent: what is spent now, this run included.
+        left: the largest (epsilon, delta) that one more run can have; None without a limit.
+        wanted: what was asked for, if the ledger had less left and the run was shortened to that.
     """
 
     new: bool
@@ -80,7 +89,39 @@ class LedgerNote:
 
 @dataclass
 class Result:
-    """Everything a run says. `config` is what to train with; `statement` says what the run revealed."""
+    """Everything a run says. `config` is what to train with; `statement` says what the run revealed.
+
+    All of it was opened already or is public, so whoever may read the result may read every field.
+
+    Args:
+        config: what was chosen: one value per knob.
+        method: its name and settings, all of them filled in.
+        seal: its name and numbers.
+        privacy: the guarantee asked for; None: exact values were opened.
+        plan: the events of everything the run could open, fixed before it began; every epsilon is computed from these.
+        spent: (epsilon, delta) of the plan, computed under `rule`; zeros without `privacy`.
+        rule: how epsilon is computed from events: the ledger's rule, with its settings.
+        noise: `scale`, the standard deviation that the fewest honest clients carry, in steps of the integer grid; and
+            `honest`, how many those are.
+        disclosures: who saw what, under which mechanism, at what cost.
+        asked: how many clients were asked.
+        pinned: whether their keys were pinned.
+        dropped: clients that are not in a sum, and why.
+        late: clients that are in a sum, but were out of reach before it was opened, and why.
+        opened: what each step opened, in order.
+        candidates: the public list.
+        seconds: by phase.
+        run: the run's id.
+        ledger: the coordinator's ledger before and after; None for a simulation.
+        simulation: seed and reference figures of a marked simulation; None for a real run.
+        hushtune: the version that made it.
+        index: the chosen config's place among the candidates; None if it is none of them.
+        search: how clients filled their trials.
+        left_out: clients whose own answers were opened but do not count, and why.
+        notes: what the method computed from opened values.
+        traffic: trips, and messages and bytes of an average client.
+        stated: the statement as it was saved, if the result was loaded.
+    """
 
     config: Config
     method: dict[str, Any]
@@ -157,7 +198,11 @@ class Result:
         }
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Writes result.json into the folder, which must not hold another run's result."""
+        """Writes result.json into the folder, which must not hold another run's result.
+
+        Args:
+            folder: made if it is not there.
+        """
         path = Path(folder) / "result.json"
         if path.exists() and Result.load(folder).run != self.run:
             raise SettingError(f"{path} holds another run's result; save into a new folder")
@@ -166,7 +211,11 @@ class Result:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Result:
-        """The result saved in a folder."""
+        """The result saved in a folder.
+
+        Args:
+            folder: one that `hushtune run` wrote, or that was given to `tune` as `folder` or to `Result.save`.
+        """
         path = Path(folder) / "result.json"
         try:
             raw = json.loads(path.read_text(encoding="utf-8"))

@@ -30,11 +30,11 @@ class Roster:
     """Who takes part, and how to know them.
 
     Args:
-        ids: the clients' names, in order.
-        keys: their pinned Ed25519 public keys, in the same order. None: unpinned, and the server is trusted not to
-            impersonate clients.
-        seed: drawn by the operator when the roster is made, after all clients are known: it orders the neighbour graph,
-            so a server cannot choose who is whose neighbour.
+        ids: the clients' names, in order: letters, digits, dots, dashes and underscores, 64 at the most, no two alike.
+        keys: their pinned Ed25519 public keys, 32 bytes each, in the same order. None: unpinned, and the server is
+            trusted not to impersonate clients.
+        seed: 32 random bytes, drawn by the operator when the roster is made, after all clients are known: it orders the
+            neighbour graph, so a server cannot choose who is whose neighbour. Empty if unpinned.
     """
 
     ids: tuple[Id, ...]
@@ -71,7 +71,11 @@ class Roster:
         return hashlib.sha256(json.dumps([self.ids, keys, self.seed.hex()]).encode()).hexdigest()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a pinned roster as TOML, to be given to every client by a way the server does not control."""
+        """Writes a pinned roster as TOML, to be given to every client by a way the server does not control.
+
+        Args:
+            path: replaced if it exists.
+        """
         if self.keys is None:
             raise SettingError("only a roster with keys can be saved")
         lines = [f'seed = "{self.seed.hex()}"', "", "[clients]"]
@@ -80,7 +84,11 @@ class Roster:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Roster:
-        """A pinned roster from a file."""
+        """A pinned roster from a file.
+
+        Args:
+            path: of a file that `save` or `hushtune identity roster` made.
+        """
         try:
             raw = tomllib.loads(Path(path).read_text(encoding="utf-8"))
             clients = {str(name): bytes.fromhex(key) for name, key in raw["clients"].items()}

@@ -67,14 +67,23 @@ class Rows:
         return count_of(self.y)
 
     def take(self, indices: Any) -> Rows:
-        """The rows at the given indices."""
+        """The rows at the given indices.
+
+        Args:
+            indices: row numbers, shape (any,).
+        """
         subjects = None if self.subjects is None else rows_at(self.subjects, indices)
         return Rows(rows_at(self.X, indices), rows_at(self.y, indices), subjects)
 
 
 @dataclass(frozen=True)
 class Split:
-    """Rows to train on and rows to score on, when they are given apart (a simulation's reference)."""
+    """Rows to train on and rows to score on, when they are given apart (a simulation's reference).
+
+    Args:
+        train: rows to train on.
+        test: rows to score on.
+    """
 
     train: Rows
     test: Rows

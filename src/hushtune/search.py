@@ -36,7 +36,13 @@ class Search:
 
     @staticmethod
     def adaptive(trials: int = 100, sampler: Literal["tpe", "random", "gp"] = "tpe", seed: int = 0) -> Search:
-        """Each client searches the candidates' space on its own, with Optuna, instead of scoring the candidates."""
+        """Each client searches the candidates' space on its own, with Optuna, instead of scoring the candidates.
+
+        Args:
+            trials: how many configs each client tries.
+            sampler: "tpe", "random", or "gp", which needs PyTorch.
+            seed: of the sampler and of the objective. Public.
+        """
         from hushtune.adaptive import Adaptive
 
         return Adaptive(seed, trials, sampler)
@@ -49,7 +55,12 @@ class Search:
         return asdict(self)
 
     def work(self, parties: int, domain: Domain) -> int:
-        """How many configs so many clients, or parts of them, will score."""
+        """How many configs so many clients, or parts of them, will score.
+
+        Args:
+            parties: clients, or parts of them.
+            domain: candidates, or for an adaptive search a space.
+        """
         return parties * len(self._listed(domain))
 
     def _listed(self, domain: Domain) -> Candidates:

@@ -29,11 +29,15 @@ from hushtune.errors import SettingError
 
 Value = None | bool | int | float | str
 Config = dict[str, Any]
+"""One point of a space: a value for each knob, by name. Plain values: numbers, texts, booleans, None."""
 FloatArray = NDArray[np.float64]
 
 Float = FloatDistribution
+"""A number from `low` to `high`, both finite: `Float(1e-4, 1.0, log=True)`, or with a `step`. Optuna's."""
 Int = IntDistribution
+"""A whole number from `low` to `high`, both included: `Int(1, 8)`, with `log` or a `step`. Optuna's."""
 Choice = CategoricalDistribution
+"""One of several plain values: `Choice([0.0, 0.9])`; 0, 0.0 and False are different ones. Optuna's."""
 Numeric = FloatDistribution | IntDistribution
 
 
@@ -48,6 +52,10 @@ class Space:
     >>> space = Space(lr=Float(1e-4, 1.0, log=True), momentum=Choice([0.0, 0.9]))
     >>> len(space.grid(lr=10))
     20
+
+    Args:
+        knobs: by name, in order: `Float`, `Int`, `Choice`, or an Optuna distribution, with finite ends and plain
+            choices.
     """
 
     def __init__(self, **knobs: BaseDistribution) -> None:
@@ -80,14 +88,22 @@ class Space:
 
     @classmethod
     def from_json(cls, text: str) -> Space:
-        """The space that `to_json` wrote."""
+        """The space that `to_json` wrote.
+
+        Args:
+            text: what `to_json` wrote.
+        """
         try:
             return cls(**{name: json_to_distribution(json.dumps(k)) for name, k in json.loads(text).items()})
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise SettingError(f"a space must be JSON written by Space.to_json, but got: {error}") from None
 
     def has(self, config: Mapping[str, Value]) -> bool:
-        """Whether a config has all knobs, and values inside their ranges."""
+        """Whether a config has all knobs, and values inside their ranges.
+
+        Args:
+            config: one value per knob.
+        """
         return set(config) == set(self.knobs) and all(knob_has(knob, config[n]) for n, knob in self.knobs.items())
 
     # ---- the unit cube -------------------------------------------------------------------------------
@@ -108,6 +124,9 @@ class Space:
         """Configs as rows in the unit cube, shape (configs, width).
 
         A number outside its knob's range goes to the nearest end; a choice the knob does not have is all zeros.
+
+        Args:
+            configs: each with a value for every knob.
         """
         rows = np.zeros((len(configs), self.width))
         for name, knob in self.knobs.items():
@@ -117,7 +136,11 @@ class Space:
         return rows
 
     def decode(self, rows: FloatArray) -> list[Config]:
-        """The configs at the given rows of the unit cube, shape (configs, width)."""
+        """The configs at the given rows of the unit cube, shape (configs, width).
+
+        Args:
+            rows: points of the unit cube, shape (configs, width); what lies outside goes to the nearest end.
+        """
         return [
             {name: _from_unit(knob, row[self.columns[name]]) for name, knob in self.knobs.items()}
             for row in np.atleast_2d(rows)
@@ -140,6 +163,10 @@ class Space:
         """`count` distinct quasi-random points (scrambled Sobol; fewer if the space has fewer).
 
         The seed is public: candidates are chosen before anybody looks at data.
+
+        Args:
+            count: how many, from 1 to 2^20.
+            seed: public.
         """
         from scipy.stats import qmc
 
@@ -155,7 +182,11 @@ class Space:
         return self.candidates(itertools.islice(found.values(), count))
 
     def candidates(self, configs: Iterable[Mapping[str, Value]]) -> Candidates:
-        """An explicit list. Values may lie outside a knob's range (a library's default often does)."""
+        """An explicit list. Values may lie outside a knob's range (a library's default often does).
+
+        Args:
+            configs: each with exactly this space's knobs; no two alike.
+        """
         return Candidates(self, tuple(dict(config) for config in configs))
 
     def _from_uniform(self, u: FloatArray) -> Config:
@@ -174,6 +205,11 @@ class Candidates:
 
     Fixed before a run and known to every party, so choosing one of them reveals nothing about the others'
     data beyond what the run opens.
+
+    Args:
+        space: what they are points of.
+        configs: at least one, all different, each with exactly the space's knobs. Values may lie outside a knob's
+            range.
     """
 
     space: Space
@@ -199,7 +235,11 @@ class Candidates:
         return len(self.configs)
 
     def index(self, config: Mapping[str, Value]) -> int:
-        """The config's place in the list; 0, 0.0 and False are different values."""
+        """The config's place in the list; 0, 0.0 and False are different values.
+
+        Args:
+            config: one of them.
+        """
         return [config_key(known) for known in self.configs].index(config_key(config))
 
     def __getitem__(self, index: int) -> Config:
@@ -226,7 +266,11 @@ class Candidates:
 
     @classmethod
     def from_json(cls, text: str) -> Candidates:
-        """The candidates that `to_json` wrote."""
+        """The candidates that `to_json` wrote.
+
+        Args:
+            text: what `to_json` wrote.
+        """
         try:
             raw = json.loads(text)
             return cls(Space.from_json(json.dumps(raw["space"])), tuple(raw["configs"]))

@@ -33,7 +33,13 @@ from hushtune.space import config_key
 
 @dataclass(frozen=True)
 class Check:
-    """One claim, whether it holds, and the figures."""
+    """One claim, whether it holds, and the figures.
+
+    Args:
+        claim: in words.
+        holds: whether it was found to be so.
+        detail: the figures that were compared.
+    """
 
     claim: str
     holds: bool
@@ -46,6 +52,9 @@ def verify(folder: str | os.PathLike[str]) -> list[Check]:
     This shows that a result is consistent with itself: epsilon, noise, choice, disclosures and statement follow from
     its events and openings. Whether those are what happened, no file can show; nor, for sums of bounded norm, into how
     many voters clients split their rows; nor settings that say only what clients compute, such as a lengthscale.
+
+    Args:
+        folder: one that `hushtune run` wrote, or that was given to `tune` as `folder` or to `Result.save`.
     """
     result = Result.load(folder)
     checks: list[Check] = []

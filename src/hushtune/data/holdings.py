@@ -45,7 +45,11 @@ class Holdings:
         return "\n".join("  ".join(f"{text:>{w}}" for text, w in zip(line, widths, strict=True)) for line in lines)
 
     def draw(self, path: Path) -> None:
-        """Clients from left to right, labels from top to bottom: the larger a dot, the more rows."""
+        """Clients from left to right, labels from top to bottom: the larger a dot, the more rows.
+
+        Args:
+            path: of the SVG file to write.
+        """
         clients, labels = self.counts.shape
         step = max(8.0, min(26.0, 760 / clients))
         left, top, largest = 90.0, 40.0, max(1, int(self.counts.max()))
@@ -64,7 +68,11 @@ class Holdings:
 
 
 def holdings(shares: Sequence[Rows]) -> Holdings:
-    """Counts what each client holds. Beyond a dozen labels, or for numbers, twelve bands of them are told apart."""
+    """Counts what each client holds. Beyond a dozen labels, or for numbers, twelve bands of them are told apart.
+
+    Args:
+        shares: each client's rows.
+    """
     everything = np.concatenate([np.asarray(share.y) for share in shares])
     labels = np.unique(everything)
     if len(labels) <= _MOST_LABELS:

@@ -11,7 +11,13 @@ from hushtune.rows import Rows
 
 
 def iid(labels: NDArray[np.generic], clients: int, seed: int) -> list[NDArray[np.int64]]:
-    """Equal shares at random: one array of row numbers per client."""
+    """Equal shares at random: one array of row numbers per client.
+
+    Args:
+        labels: one per row, shape (rows,).
+        clients: how many, from 1.
+        seed: 0 or more; the same seed gives the same split.
+    """
     _check(len(labels), clients, 1)
     return np.array_split(np.random.default_rng(seed).permutation(len(labels)), clients)
 
@@ -22,6 +28,13 @@ def dirichlet(
     """Label skew: each label's rows go to the clients in proportions drawn from Dirichlet(alpha).
 
     A client that gets fewer than `smallest` rows takes rows from the largest ones.
+
+    Args:
+        labels: one per row, shape (rows,).
+        clients: how many, from 1.
+        alpha: above 0; the smaller, the more clients differ.
+        seed: 0 or more; the same seed gives the same split.
+        smallest: rows that every client has at the least.
     """
     number("alpha", alpha, 0, 1e6, "(]")
     _check(len(labels), clients, smallest)
@@ -41,7 +54,15 @@ def dirichlet(
 def quantity(
     labels: NDArray[np.generic], clients: int, alpha: float, seed: int, smallest: int = 5
 ) -> list[NDArray[np.int64]]:
-    """Quantity skew: all labels alike, but sizes are drawn from Dirichlet(alpha), `smallest` at the least."""
+    """Quantity skew: all labels alike, but sizes are drawn from Dirichlet(alpha), `smallest` at the least.
+
+    Args:
+        labels: one per row, shape (rows,).
+        clients: how many, from 1.
+        alpha: above 0; the smaller, the more clients differ.
+        seed: 0 or more; the same seed gives the same split.
+        smallest: rows that every client has at the least.
+    """
     number("alpha", alpha, 0, 1e6, "(]")
     _check(len(labels), clients, smallest)
     rng = np.random.default_rng(seed)
@@ -52,12 +73,21 @@ def quantity(
 
 
 def by_column(values: NDArray[np.generic]) -> list[NDArray[np.int64]]:
-    """One client for each different value of a column (a field, a writer, a subject), in the values' order."""
+    """One client for each different value of a column (a field, a writer, a subject), in the values' order.
+
+    Args:
+        values: of the column, one per row, shape (rows,).
+    """
     return [np.flatnonzero(values == value) for value in np.unique(values)]
 
 
 def imb1(labels: NDArray[np.generic], seed: int) -> list[NDArray[np.int64]]:
-    """FLoRA's mild skew: four clients; a row of an even label goes four times as likely to one of the first two."""
+    """FLoRA's mild skew: four clients; a row of an even label goes four times as likely to one of the first two.
+
+    Args:
+        labels: one per row, shape (rows,).
+        seed: 0 or more; the same seed gives the same split.
+    """
     rng = np.random.default_rng(seed)
     even = np.asarray(labels).astype(int) % 2 == 0
     first = rng.random(len(labels)) < np.where(even, 0.8, 0.2)
@@ -66,7 +96,12 @@ def imb1(labels: NDArray[np.generic], seed: int) -> list[NDArray[np.int64]]:
 
 
 def imb2(labels: NDArray[np.generic], seed: int) -> list[NDArray[np.int64]]:
-    """FLoRA's strong skew: four clients; the first three have two labels each for themselves, the last all others."""
+    """FLoRA's strong skew: four clients; the first three have two labels each for themselves, the last all others.
+
+    Args:
+        labels: one per row, shape (rows,).
+        seed: 0 or more; the same seed gives the same split.
+    """
     rng = np.random.default_rng(seed)
     place = np.searchsorted(np.unique(labels), labels)
     client = np.minimum(place // 2, 3)
@@ -115,6 +150,12 @@ def shares(how: str, rows: Rows, clients: int, seed: int) -> list[Rows]:
 
     "iid"; "dirichlet:ALPHA" (label skew); "quantity:ALPHA" (sizes differ); "noise:DEVIATION" (feature skew: normal
     noise on the features, growing from client to client up to that deviation); "imb1", "imb2" (FLoRA's).
+
+    Args:
+        how: "iid", "dirichlet:0.5", "quantity:1", "noise:0.1", "imb1" or "imb2".
+        rows: to be split.
+        clients: how many, from 1. 4 for "imb1" and "imb2".
+        seed: 0 or more; the same seed gives the same split.
     """
     found = [rows.take(part) for part in split(how, rows.y, clients, seed)]
     if not str(how).startswith("noise:"):

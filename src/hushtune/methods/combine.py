@@ -44,17 +44,23 @@ class Combine(Method):
     all strategies can be had. Otherwise it is sums, for "mean", "best-mean" and "dbscan": exact ones (under seal
     'threshold' only their quotients, and which cells of a grid are dense), or noisy ones if epsilon is set.
 
+    Privacy: unit "client", or "record" with `voters`. With epsilon noisy sums are opened: every unit's good configs
+    have the same total weight, no entry is negative and sums are at most their counts, so replacing a unit moves counts
+    and sums by sqrt(2) times one unit's largest L2 norm at the most (`Tally`; "mean" by that norm itself). Both sums
+    together are accounted by Rényi divergences of Skellam noise (Agarwal, Kairouz, Liu 2021). Without epsilon exact
+    values are opened: averages of few clients can give one away.
+
     Args:
         strategy: "mean", "median" and "trimmed" (without the tenth at either end) of all clients' good configs;
             "best-mean" and "best-median" of each client's best 5%; "dbscan", the centre of the best dense cluster.
-        within: which of a client's configs are good: their score is at most this share below its best.
+        within: which of a client's configs are good: their score is at most this share below its best, from 0 to 1.
         most: how many of them at the most, the best ones.
         scale: "log" combines knobs with a logarithmic scale on it; "linear" combines all on a linear one, as the paper.
         min_points: how many points make a region dense (MinPts). Default: twice the number of knobs; with noise at
             least twice what an even spread over all cells would give. Noise must also be exceeded threefold.
         radius: of a point's surroundings, when all pairs are opened, with axes scaled to [0, 1]. Default: at the knee
             of the distances to the (MinPts + 1)-th neighbour.
-        cell: edge of the cells, when sums are opened (L in Algorithm 3), with axes scaled to [0, 1].
+        cell: edge of the cells, when sums are opened (L in Algorithm 3), with axes scaled to [0, 1]; at most 1.
         losses: the smallest and the largest loss that count; others are clipped. A score is what a loss is below the
             largest, as a share of the range: with losses from 0 to 1, the accuracy.
         voters: into how many parts each client splits its rows, for `Privacy(unit="record")`.
@@ -142,13 +148,23 @@ class Combine(Method):
         return form
 
     def space(self, candidates: Candidates) -> Space:
-        """The space in whose unit cube configs are combined."""
+        """The space in whose unit cube configs are combined.
+
+        Args:
+            candidates: the public list.
+        """
         return candidates.space if self.scale == "log" else linear(candidates.space)
 
     def query(
         self, candidates: Candidates, search: Search, clusters: tuple[int, ...] = ()
     ) -> SentPairs | CellCounts | ConfigSums:
-        """What each client is asked: first, or once the clusters are known."""
+        """What each client is asked: first, or once the clusters are known.
+
+        Args:
+            candidates: the public list.
+            search: how clients fill their trials.
+            clusters: the cluster of each cell, once they are known.
+        """
         if self.form is None:
             raise SettingError("what is opened is not settled; ask `settled` first")
         domain = candidates.space if isinstance(search, Adaptive) else candidates
@@ -209,7 +225,13 @@ class Combine(Method):
         return self.dense(run.sum(query)["counts"], run.candidates, run.noise_variance())
 
     def dense(self, counts: IntArray | FloatArray, candidates: Candidates, noise_variance: float) -> NDArray[np.bool_]:
-        """Which of the opened counts are those of dense cells."""
+        """Which of the opened counts are those of dense cells.
+
+        Args:
+            counts: of all cells, as opened.
+            candidates: the public list.
+            noise_variance: of each count.
+        """
         bound = self.bounds(candidates)[0]
         assert isinstance(bound, Tally)
         least = (self.min_points or 1) * bound.unit

@@ -143,11 +143,17 @@ class ProposeTest(_Tested):
     How many tests there are depends on the data, so the guarantee counts T of them: the worst case, or as many as
     epsilon pays for. Its noise is what epsilon takes for T tests.
 
+    Privacy: unit "client", or "record" with `voters`; every relation, because a unit that changes, appears or
+    disappears moves every mean score's sum by its whole range at the most. A trusted curator (`Curator`) is needed. One
+    test is (epsilon0, 0)-private however many candidates there are (AboveThreshold; Dwork and Roth 2014, Theorem 3.23),
+    and T of them cost what optimal composition says (Kairouz, Oh, Viswanath 2015, Theorem 3.3), whatever they answered
+    and however many were made.
+
     Args:
         voters: into how many parts each client splits its rows (the paper's partitions), with unit="record"; 1: each
             client is one.
-        granularity: g, the smallest gain of a threshold.
-        start: u0, where thresholds begin.
+        granularity: g, the smallest gain of a threshold, from 1e-4 to below 1.
+        start: u0, where thresholds begin, from 0 to below 1.
         stop: "worst-case": T is 2 ceil((1 - u0) / g) - 1, which no run exceeds. "filter": the run stops when tests of
             `epsilon0` each have used up epsilon.
         epsilon0: of one test, for stop="filter": it says how many tests there may be. Their noise is then what all of
@@ -202,7 +208,12 @@ class ProposeTest(_Tested):
         return replace(self, tests=tests, units=facts.clients * self.voters)
 
     def query(self, candidates: Candidates, seed: int) -> CandidateScores:
-        """What each unit is asked."""
+        """What each unit is asked.
+
+        Args:
+            candidates: the public list.
+            seed: the public seed with which they are scored.
+        """
         if self.tests is None or self.units is None:
             raise SettingError("tests and units are not settled; ask `settled` first")
         return CandidateScores(candidates, seed, self.losses, self.tests, self.sensitivity(self.units))
@@ -238,6 +249,10 @@ class ProposeTest(_Tested):
 class NoisyMax(_Tested):
     """One noisy maximum over the same mean scores: permute-and-flip, or the exponential mechanism.
 
+    Privacy: unit and relation as for `ProposeTest`; a trusted curator (`Curator`) is needed. The one answer is
+    (epsilon, 0)-private by McKenna and Sheldon 2020, Theorem 1, or McSherry and Talwar 2007, with exact coins; delta is
+    not used.
+
     Args:
         voters: as for `ProposeTest`.
         mechanism: "permute-and-flip" (McKenna and Sheldon 2020), which is never worse on average, or "exponential"
@@ -265,7 +280,12 @@ class NoisyMax(_Tested):
         return replace(self, units=facts.clients * self.voters)
 
     def query(self, candidates: Candidates, seed: int) -> CandidateScores:
-        """What each unit is asked."""
+        """What each unit is asked.
+
+        Args:
+            candidates: the public list.
+            seed: the public seed with which they are scored.
+        """
         if self.units is None:
             raise SettingError("units are not settled; ask `settled` first")
         return CandidateScores(candidates, seed, self.losses, 1, self.sensitivity(self.units))

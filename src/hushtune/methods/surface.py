@@ -44,16 +44,23 @@ class Surface(Method):
     minimiser may be a client's own config. Otherwise only `kind="aplm"` can be had: it is an average, so the clients'
     own models predict the public candidates' losses, and only the sum of the predictions is opened.
 
+    Privacy: unit "client", or "record" with `voters`. With epsilon one noisy sum is opened. A unit's predictions are
+    clipped to `losses`, centred and shortened to the L2 norm C = `spread` x range x sqrt(candidates); replacing a unit
+    moves the sum by 2C at the most, zeroing a client out by C. Accounted by Rényi divergences of multi-dimensional
+    Skellam noise (Agarwal, Kairouz, Liu 2021), under `Curator` of Gaussian noise by privacy loss distributions. Without
+    epsilon exact values are opened, and nothing is guaranteed.
+
     Args:
         kind: "sgm", one model of everybody's pairs; "sgm+u", plus `alpha` times its uncertainty; "mplm", the maximum of
             the clients' own models; "aplm", their average.
         candidates: the public points among which the minimum is looked for. Default: those given to `tune`; if that is
             a space, 4,096 quasi-random points of it, or 512 if a sum is opened.
         send: only so many pairs of each client count, those with the smallest losses (T' in the paper). Default: all.
-        alpha: for "sgm+u".
+        alpha: for "sgm+u": 0 or more.
         model: for "sgm" and "sgm+u": "forest", or "gp", a Gaussian process.
         losses: the smallest and the largest loss; others are clipped.
-        spread: for a noisy sum: the norm to which a client's centred predictions are clipped, see `CentredScores`.
+        spread: for a noisy sum: the largest standard deviation of a client's centred predictions over the candidates,
+            as a share of the losses' range, up to 0.5; longer vectors are shortened to it.
         decode: for a noisy sum: "smooth" smooths it over the space of candidates first, which costs no privacy;
             "argmax" takes the largest entry.
         voters: into how many parts each client splits its rows, with `Privacy(unit="record")`; each searches and has a
@@ -142,7 +149,12 @@ class Surface(Method):
         return replace(self, candidates=None, send=send, form=form)
 
     def query(self, candidates: Candidates, search: Search) -> SentPairs | PredictedScores | CentredScores:
-        """What each client is asked."""
+        """What each client is asked.
+
+        Args:
+            candidates: the public list.
+            search: how clients fill their trials.
+        """
         if self.form is None or self.send is None:
             raise SettingError("what is opened is not settled; ask `settled` first")
         if self.form == "pairs":

@@ -174,6 +174,14 @@ class Thompson(Method):
     sends="sample", centre="none", final="surface")`. Without sub-regions, `regions=1`, it is DP-FTS; without privacy
     FTS and FTS-DE; with `rounds=0` agents share nothing, which is standard Thompson sampling.
 
+    Privacy: unit "client". Neighbours "zero-out", as published: one agent's vectors become zeros while everybody knows
+    the roster; with `rate=1` also "replace-one", at twice the sensitivity. Every opening is one noisy sum of vectors of
+    one L2 norm, each agent's in it with chance `rate` by a secret coin of its own. Under `Curator` the loss is that of
+    the Poisson-subsampled Gaussian mechanism, composed over all openings as a privacy loss distribution; otherwise by
+    Rényi divergences of Skellam noise (Agarwal, Kairouz, Liu 2021), sampled (Mironov, Talwar, Zhang 2019, Theorem 5).
+    The final vote is one more such sum. An agent's own trials, and what it does with its own best config, are not
+    covered.
+
     Args:
         iterations: T, trials of each agent after its initial ones; with final="surface" those up to the last opening.
         rounds: iterations in which a sum is opened. Default: until t^-decay falls below `negligible`; with
@@ -187,11 +195,11 @@ class Thompson(Method):
         variance: lambda, the noise variance of the shared model, whose values are from 0 to 1.
         norm: S; an agent's weights are clipped to S / sqrt(P). Default: they are scaled to one length, the same for
             all, so that there is no S to choose.
-        rate: q, the chance that an agent's vector is in a sum. At equal epsilon 1 has the least noise.
+        rate: q, in (0, 1], the chance that an agent's vector is in a sum. At equal epsilon 1 has the least noise.
         multiplier: limits the rounds to what epsilon allows if the noise's standard deviation is so many times an
             agent's largest contribution (z in the paper). The noise is then what epsilon takes for so many.
-        decay: 1 - p_t = t^-decay.
-        negligible: the chance from which on following the others is not worth an opening.
+        decay: 1 - p_t = t^-decay, from 0 to 10.
+        negligible: the chance, from 0 to 1, below which following the others is not worth an opening.
         sends: the "mean" of an agent's posterior over weights, or a "sample" of it, as published.
         uses: the "mean" of all vectors opened so far, or the "last", as published.
         centre: whether an agent's values count relative to its "own" mean in the shared model, or as they are: "none".
@@ -302,7 +310,15 @@ class Thompson(Method):
         return {**own, "candidates": candidates, "seed": seed, "run": run, "number": number, "shared": tuple(shared)}
 
     def query(self, run: str, candidates: Candidates, seed: int, number: int, shared: Any) -> AgentVectors:
-        """What agents are asked after so many iterations."""
+        """What agents are asked after so many iterations.
+
+        Args:
+            run: the run's id.
+            candidates: the public list.
+            seed: the public seed of the search.
+            number: iterations done so far.
+            shared: what was opened before, as agents follow it.
+        """
         if self.regions is None or self.rounds is None or self.centre is None:
             raise SettingError("sub-regions and rounds are not settled; ask `settled` first")
         return AgentVectors(
@@ -315,7 +331,14 @@ class Thompson(Method):
         )
 
     def votes(self, run: str, candidates: Candidates, seed: int, shared: Any) -> AgentVotes:
-        """What agents are asked in the end."""
+        """What agents are asked in the end.
+
+        Args:
+            run: the run's id.
+            candidates: the public list.
+            seed: the public seed of the search.
+            shared: what was opened last, as agents follow it.
+        """
         k = max(1, round(_BALLOT_SHARE * len(candidates)))
         return AgentVotes(**self._explorers(run, candidates, seed, self.iterations, shared), k=k)
 

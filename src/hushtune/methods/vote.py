@@ -32,17 +32,24 @@ class Vote(Method):
     As published: `Vote(decode="argmax")`, that is one vote for each of the k = 5 best candidates, and the largest noisy
     count wins.
 
+    Privacy: unit "client", or "record" with `voters`. What is opened is one noisy sum of ballots. If a unit is replaced
+    (a record changed, added or removed included), a "top" ballot becomes another one and 2 min(k, candidates - k)
+    counts move by one (Lemma IV.1 states 2k), an "approval" ballot moves min(2k, candidates) at the most; if a client
+    is zeroed out, k. The loss of such moves under Skellam noise is computed exactly, as a privacy loss distribution
+    with upper rounding. A "soft" ballot moves the sum by twice its L2 norm, accounted by Rényi divergences (Agarwal,
+    Kairouz, Liu 2021). Under `Curator` the noise is Gaussian.
+
     Args:
         k: votes per voter, between 1 and the number of candidates. Default: 5, as published; with decode="smooth", more
             if the noise is loud: 10% of the candidates if there are fewer than 5 voters per standard deviation of the
             noise that k = 5 would need, 15% below 3; never more than half of them. All of this is public.
-        voters: into how many parts each client splits its rows, with `Privacy(unit="record")`: every part scores the
-            candidates and casts a ballot. For few large clients; 1: each client is one voter.
+        voters: into how many parts each client splits its rows, from 1 to 10,000, with `Privacy(unit="record")`: every
+            part scores the candidates and casts a ballot. For few large clients; 1: each client is one voter.
         ballot: "top", one vote for each of the k best; "approval", one for each candidate whose loss is within
             `tolerance` of the voter's best, at most k; "soft", the voter's scores, centred and scaled to one norm.
         decode: "smooth" smooths the noisy sum over the space of candidates first, which costs no privacy; "argmax"
             takes the largest entry.
-        tolerance: for ballot="approval".
+        tolerance: for ballot="approval": a difference of losses, 0 or more.
     """
 
     k: int | None = None
@@ -77,7 +84,12 @@ class Vote(Method):
         return replace(self, k=min(most, max(few, round(share * size))))
 
     def query(self, candidates: Candidates, seed: int) -> TopVotes | Approvals | SoftVotes:
-        """What each voter is asked."""
+        """What each voter is asked.
+
+        Args:
+            candidates: the public list.
+            seed: the public seed with which they are scored.
+        """
         if self.ballot == "soft":
             return SoftVotes(candidates, seed)
         if self.k is None:

@@ -25,7 +25,13 @@ class Objective(Protocol):
     """
 
     def losses(self, configs: Sequence[Config], data: Any, seed: int) -> FloatArray:
-        """One loss per config, shape (configs,), lower is better. NaN or inf: this config failed."""
+        """One loss per config, shape (configs,), lower is better. NaN or inf: this config failed.
+
+        Args:
+            configs: what to score, each a dictionary of its own.
+            data: the client's own data, or one part of its rows.
+            seed: public: the same for all clients.
+        """
         ...
 
 
@@ -94,6 +100,9 @@ def objective(function: Callable[..., float]) -> PerConfig:
     >>> @objective
     ... def distance(config, data):
     ...     return abs(config["x"] - data.mean())
+
+    Args:
+        function: gives one loss, lower is better; NaN or inf if the config failed.
     """
     parameters = len(inspect.signature(function).parameters)
     if parameters not in (2, 3):

@@ -55,7 +55,11 @@ class SklearnObjective:
         return fingerprint([self.estimator, self.metric, self.validation, self.cv, self.split, sklearn.__version__])
 
     def check(self, space: Space) -> None:
-        """Refuses a space with a knob that the estimator does not have."""
+        """Refuses a space with a knob that the estimator does not have.
+
+        Args:
+            space: what will be tuned.
+        """
         known = self.estimator.get_params()
         for name in space.knobs:
             if name not in known:
@@ -65,7 +69,11 @@ class SklearnObjective:
                 )
 
     def check_data(self, data: Any) -> None:
-        """Refuses a kind of data it cannot use (which kind is public; what is in it is not looked at)."""
+        """Refuses a kind of data it cannot use (which kind is public; what is in it is not looked at).
+
+        Args:
+            data: the client's own.
+        """
         if self.split is None and not isinstance(data, Split) and not all(hasattr(data, a) for a in ("X", "y", "take")):
             raise SettingError(
                 f"SklearnObjective needs data as (X, y) or with X, y and take(indices), but got {type(data).__name__}; "
@@ -87,7 +95,12 @@ class SklearnObjective:
         return 0.0 if self.metric.startswith("neg_") else 1.0
 
     def made(self, config: Config, seed: int) -> Any:
-        """An unfitted estimator with a config, seeded."""
+        """An unfitted estimator with a config, seeded.
+
+        Args:
+            config: values of the estimator's parameters.
+            seed: for every `random_state` that the config does not set.
+        """
         from sklearn.base import clone
 
         model = clone(self.estimator).set_params(**config)
@@ -95,7 +108,12 @@ class SklearnObjective:
         return model.set_params(**dict.fromkeys(chances, seed))
 
     def loss_of(self, model: Any, rows: Any) -> float:
-        """A fitted estimator's loss on rows."""
+        """A fitted estimator's loss on rows.
+
+        Args:
+            model: a fitted estimator.
+            rows: with X and y.
+        """
         from sklearn.metrics import get_scorer
 
         return self._best - float(get_scorer(self.metric)(model, rows.X, rows.y))

@@ -25,7 +25,12 @@ Neighbours = Literal["replace-one", "add-remove", "zero-out"]
 
 @dataclass(frozen=True)
 class Budget:
-    """An (epsilon, delta) pair: a limit, or what was spent."""
+    """An (epsilon, delta) pair: a limit, or what was spent.
+
+    Args:
+        epsilon: 0 or more.
+        delta: from 0 to 1.
+    """
 
     epsilon: float
     delta: float

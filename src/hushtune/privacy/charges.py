@@ -14,7 +14,16 @@ from hushtune.privacy.guarantee import Privacy
 
 @dataclass(frozen=True)
 class Charge:
-    """What one run costs: the events of everything it may open, fixed before it starts."""
+    """What one run costs: the events of everything it may open, fixed before it starts.
+
+    Args:
+        run: its id.
+        what: in words: the method.
+        events: of everything it may open.
+        delta: at which its epsilon is stated.
+        unit: "client" or "record".
+        neighbours: the relation that the events are stated in.
+    """
 
     run: str
     what: str = field(compare=False)
@@ -38,7 +47,15 @@ def charge_of(run: str, what: str, events: tuple[Event, ...], privacy: Privacy |
 
 @dataclass(frozen=True)
 class Terms:
-    """What a ledger fixes when it is made."""
+    """What a ledger fixes when it is made.
+
+    Args:
+        id: of this ledger.
+        unit: "client" or "record".
+        neighbours: the relation all charges must be stated in.
+        rule: how charges are added up.
+        made: seconds since 1970.
+    """
 
     id: str
     unit: Unit

@@ -17,6 +17,10 @@ DELTA_RANGE = (1e-12, 0.1)
 class Privacy:
     """(epsilon, delta)-differential privacy of everything a run opens.
 
+    For any two neighbouring data sets and any set of outcomes, P[outcome] <= e^epsilon P'[outcome] + delta (Dwork et
+    al. 2006). Who takes part is public. Against whom it holds follows from the seal: under `Curator` and `Clear` not
+    against the server.
+
     Args:
         epsilon: the privacy budget, from 0.001 to 50.
         delta: the chance of a larger loss, from 1e-12 to 0.1.

@@ -49,7 +49,13 @@ _TOLERANCE = 1 + 1e-9  # sums of floats
 
 @dataclass(frozen=True)
 class Entry:
-    """A charge as the ledger keeps it."""
+    """A charge as the ledger keeps it.
+
+    Args:
+        charge: what the run costs.
+        made: seconds since 1970.
+        opened: whether what was reserved has been opened.
+    """
 
     charge: Charge
     made: float
@@ -57,7 +63,19 @@ class Entry:
 
 
 class Ledger:
-    """One SQLite file. `Ledger.new` makes it; `Ledger(path)` refers to it, whether it is there yet or not."""
+    """One SQLite file: what was spent on one owner's data, and a filter that refuses to overspend.
+
+    `Ledger.new` makes it; `Ledger(path)` refers to it, whether it is there yet or not. Unit, relation and rule are
+    fixed when it is made. It keeps events and computes every epsilon from them again. Checking and reserving are one
+    transaction that is on disk before anything leaves, and nothing is refunded: a crash can only over-count.
+
+    Both rules hold for runs that are chosen adaptively: "sums" by basic composition of each run's own tight (epsilon,
+    delta); "renyi" as a filter over divergences of one order, fixed beforehand (Feldman and Zrnic 2021). A run stated
+    in another relation is converted to "replace-one" by group privacy, (2 epsilon, (1 + e^epsilon) delta), or refused.
+
+    Args:
+        path: of the file.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -82,8 +100,8 @@ class Ledger:
             epsilon: the limit for everything ever charged. None: the first run with an epsilon sets limit, unit
                 and relation; until then, runs without epsilon are recorded.
             delta: the limit's delta.
-            unit: "client" or "record".
-            neighbours: the relation all charges must be stated in.
+            unit: "client" or "record": what all charges must be stated for.
+            neighbours: "replace-one", "zero-out" or "add-remove": the relation all charges must be stated in.
             rule: "sums" adds up each run's own tight epsilon; "renyi" adds up divergences of one order, chosen
                 now to suit the limit: worse for a single run, better from two on.
         """
@@ -164,7 +182,12 @@ class Ledger:
             return self._entries(db)
 
     def spent(self, without: str | None = None, also: Charge | None = None) -> Budget:
-        """What all charges, `without` one run's or with one `also`, come to under the ledger's rule, computed now."""
+        """What all charges, `without` one run's or with one `also`, come to under the ledger's rule, computed now.
+
+        Args:
+            without: a run's id that is left out.
+            also: a further charge that is counted.
+        """
         with self._open() as db:
             charges = [entry.charge for entry in self._entries(db) if entry.charge.run != without]
             charges += [also] if also is not None else []
@@ -194,13 +217,22 @@ class Ledger:
     # ---- writing -------------------------------------------------------------------------------------
 
     def set_limit(self, epsilon: float, delta: float) -> None:
-        """A new limit from now on. The old one stays in the file's history."""
+        """A new limit from now on. The old one stays in the file's history.
+
+        Args:
+            epsilon: for everything ever charged.
+            delta: likewise.
+        """
         limit = check_budget(epsilon, delta)
         with self._open(write=True) as db:
             _put_limit(db, limit)
 
     def ensure(self, privacy: Privacy | None) -> bool:
-        """Makes the ledger if it is not there; the first epsilon asked for sets the limit. True if it was made."""
+        """Makes the ledger if it is not there; the first epsilon asked for sets the limit. True if it was made.
+
+        Args:
+            privacy: what the first run asks for, if it asks for any.
+        """
         made = False
         if not self.exists:
             try:
@@ -217,7 +249,11 @@ class Ledger:
         return made
 
     def check(self, charge: Charge) -> None:
-        """Raises what `reserve` would raise now, and records nothing."""
+        """Raises what `reserve` would raise now, and records nothing.
+
+        Args:
+            charge: what a run would cost.
+        """
         with self._open() as db:
             self._admit(db, charge)
 
@@ -248,6 +284,9 @@ class Ledger:
         """Checks and records in one transaction, or raises BudgetError and records nothing.
 
         Reserving the same run again with the same content changes nothing.
+
+        Args:
+            charge: what a run costs.
         """
         epsilon_of(charge.events, charge.delta)  # slow the first time: not inside the transaction
         with self._open(write=True) as db:
@@ -277,12 +316,21 @@ class Ledger:
 
         Raises RefusedError if the step was answered for another request: that would be a second noisy opening of the
         same input.
+
+        Args:
+            run: the run's id.
+            step: what is answered.
+            request: the digest of what it is answered for.
         """
         with self._open() as db:
             return _answered(db, run, step, request)
 
     def knows(self, run: str) -> bool:
-        """Whether anything was ever answered in a run."""
+        """Whether anything was ever answered in a run.
+
+        Args:
+            run: its id.
+        """
         with self._open() as db:
             return db.execute("SELECT 1 FROM steps WHERE run=? LIMIT 1", (run,)).fetchone() is not None
 
@@ -320,7 +368,11 @@ class Ledger:
         return reply
 
     def mark_opened(self, run: str) -> None:
-        """Notes that what was reserved for a run has been opened. The cost was counted already."""
+        """Notes that what was reserved for a run has been opened. The cost was counted already.
+
+        Args:
+            run: its id.
+        """
         with self._open(write=True) as db:
             db.execute("UPDATE charges SET opened=1 WHERE run=?", (run,))
 

@@ -22,8 +22,8 @@ class Policy:
     Args:
         epsilon: the largest epsilon of one run; with it, a run without epsilon is refused. None: no such rule.
         delta: the largest delta of one run.
-        units: accepted units, e.g. ("client",). None: all.
-        neighbours: accepted relations. None: all.
+        units: accepted units, of "client" and "record". None: all.
+        neighbours: accepted relations, of "replace-one", "zero-out" and "add-remove". None: all.
         corrupt: the least share of corrupt clients that the seal and its noise must allow for.
         insecure: whether a seal that calls itself insecure (fewer neighbours than its failure bound asks for) is
             accepted.
@@ -67,7 +67,11 @@ class Policy:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
-        """The policy in a TOML file: any of the arguments, as `epsilon = 1.0` or `seals = ["masked"]`."""
+        """The policy in a TOML file: any of the arguments, as `epsilon = 1.0` or `seals = ["masked"]`.
+
+        Args:
+            path: of the TOML file.
+        """
         try:
             raw = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
@@ -84,19 +88,36 @@ class Policy:
             raise SettingError(f"{path}: {error}") from None
 
     def check_smudging(self, bits: float) -> None:
-        """Raises RefusedError if a partial decryption would be hidden by less noise than this client asks for."""
+        """Raises RefusedError if a partial decryption would be hidden by less noise than this client asks for.
+
+        Args:
+            bits: lambda, as this client computes it from the request.
+        """
         if bits < self.smudging:
             raise RefusedError(f"policy: smudging must reach {self.smudging:g} bits, but got {bits:.1f}")
 
     def check_work(self, configs: int) -> None:
-        """Raises RefusedError if a run asks for more work than this client does."""
+        """Raises RefusedError if a run asks for more work than this client does.
+
+        Args:
+            configs: how many the run has this client score.
+        """
         if self.work is not None and configs > self.work:
             raise RefusedError(f"policy: at most {self.work} configs are scored for a run, but got {configs}")
 
     def check(
         self, query: str, seal: str, corrupt: float, insecure: bool, honest: int, privacy: Privacy | None
     ) -> None:
-        """Raises RefusedError, naming the rule, if this client does not take part."""
+        """Raises RefusedError, naming the rule, if this client does not take part.
+
+        Args:
+            query: its name.
+            seal: its name.
+            corrupt: share of corrupt clients that seal and noise allow for.
+            insecure: whether the seal calls itself insecure.
+            honest: the fewest honest clients in every sum, by the client's own roster.
+            privacy: the guarantee; None: exact values would be opened.
+        """
         if self.opt_out:
             raise RefusedError("policy: this client has opted out")
         if self.seals is not None and seal not in self.seals:

@@ -16,6 +16,9 @@ def report(folder: str | os.PathLike[str]) -> Path:
     """Writes report.html beside result.json: one self-contained file, computed from what the result recorded.
 
     Everything in it was opened already or is public, so it may be read by whoever may read the result.
+
+    Args:
+        folder: one that `hushtune run` wrote, or that was given to `tune` as `folder` or to `Result.save`.
     """
     path, result = Path(folder) / "report.html", Result.load(folder)
     try:

@@ -19,6 +19,10 @@ class Clear(Seal):
     """Contributions travel as they are, each with its own noise share only.
 
     The guarantee of a run then holds against everybody who sees the opened sum, but not against the server.
+
+    Args:
+        dropouts: share of clients that may fail to answer, in [0, 1); more abort the round, and nothing is opened.
+        corrupt: share of clients that may add no noise, in [0, 1).
     """
 
     name: ClassVar[str] = "clear"

@@ -15,6 +15,13 @@ class Curator(Clear):
 
     The guarantee of a run holds against everybody but the server. It takes less noise than shares do, and its cost is
     known more tightly. How many clients drop out or are corrupt does not matter to it.
+
+    The noise is Gaussian, rounded to integers, or for tests of scores discrete Laplace noise and coins. Clients cannot
+    check that it was added.
+
+    Args:
+        dropouts: share of clients that may fail to answer, in [0, 1); more abort the round.
+        corrupt: not used: clients add no noise.
     """
 
     name: ClassVar[str] = "curator"

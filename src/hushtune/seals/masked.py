@@ -19,9 +19,15 @@ from hushtune.seals.masked_setting import ADVERT_BYTES, BOX_BYTES, SEALED_BYTES,
 class Masked(Seal):
     """Secure aggregation in the style of Bell et al. 2020 (SecAgg+), with a fresh set of keys for every sum.
 
+    The server sees masked vectors and learns the sum of those who answered, at least clients - floor(dropouts clients),
+    or nothing: with pinned identities even if it lies, together with floor(corrupt clients) clients; unpinned, if it
+    follows the protocol and impersonates nobody. The failure bound is 2^-40 over all clients together; docs/threat-
+    model.md has the proof. With epsilon every client adds a Skellam share to its own vector.
+
     Args:
-        dropouts: share of clients that may fail to answer, at any stage; more abort the round.
-        corrupt: share of clients that may collude with the server, or add no noise.
+        dropouts: share of clients that may fail to answer, at any stage, in [0, 1); more abort the round, and nothing
+            is opened.
+        corrupt: share of clients that may collude with the server, or add no noise, in [0, 1).
         neighbours: INSECURE unless None: a number of neighbours below what the failure bound of 2^-40 asks for, and no
             agreement on who answered, to compare costs with other systems.
     """
@@ -30,7 +36,11 @@ class Masked(Seal):
     name: ClassVar[str] = "masked"
 
     def shape(self, clients: int) -> Shape:
-        """Degree and threshold; refused if no safe ones exist."""
+        """Degree and threshold; refused if no safe ones exist.
+
+        Args:
+            clients: how many are in the roster.
+        """
         dropped, corrupt = floor_share(self.dropouts, clients), floor_share(self.corrupt, clients)
         if self.neighbours is None:
             return shape(clients, dropped, corrupt)
@@ -66,7 +76,13 @@ class Masked(Seal):
         return 2 * (len(trips) + signing), round(total)
 
     def setting(self, run: str, roster: Roster, terms: str) -> Setting:
-        """What both ends agree on; `terms` stands for the run's seal, privacy, noise and plan."""
+        """What both ends agree on.
+
+        Args:
+            run: its id.
+            roster: its clients.
+            terms: stands for the run's seal, privacy, noise and plan.
+        """
         return Setting(run, roster, self.shape(len(roster)), terms)
 
     def session(self, run: str, roster: Roster, terms: str, first: int = 0) -> MaskedServer:

@@ -22,13 +22,18 @@ class Threshold(Seal):
     What is opened can be computed first: a comparison or a quotient is opened, and not the sum it is of. Holds against
     a server that follows the protocol, alone or together with all parties but one.
 
+    A server that breaks the protocol is NOT defended against, pinned identities or not: it can have a single client's
+    ciphertext decrypted. Assumed: ring learning with errors at 128 bits; smudging by Li, Micciancio, Schultz, Sorrell
+    2022. With epsilon every client adds a Skellam share before it encrypts, and the noisy sum is what is opened.
+
     Args:
         dropouts: must be 0: nothing can be opened without one of the parties.
         corrupt: share of clients that may add no noise, if epsilon is set.
         ring: the ring's dimension, 2^15 or 2^14. The smaller one is twice as fast and reaches fewer bits of `smudging`.
-        smudging: the fewest bits (lambda) by which a party's noise must hide the error of what is opened, which depends
-            on other parties' secrets; what is reached is in the result.
-        precision: standard deviation that the parties' smudging leaves in opened quotients, which are between 0 and 1.
+        smudging: the fewest bits (lambda), from 0 to 128, by which a party's noise must hide the error of what is
+            opened, which depends on other parties' secrets; what is reached is in the result.
+        precision: standard deviation that the parties' smudging leaves in opened quotients, which are between 0 and 1;
+            from 1e-6 to 0.1.
     """
 
     dropouts: float = 0.0
@@ -78,11 +83,23 @@ class Threshold(Seal):
         return found
 
     def deviation(self, form: Form | None, clients: int) -> float:
-        """Of each party's smudging."""
+        """Standard deviation of each party's smudging.
+
+        Args:
+            form: what is opened; None: the sum.
+            clients: how many there are.
+        """
         return deviation_of(form, clients, self.precision)
 
     def bits(self, found: Circuit, form: Form | None, clients: int, length: int) -> float:
-        """lambda."""
+        """lambda: by how many bits each party's smudging hides the error of what is opened.
+
+        Args:
+            found: how the form is computed.
+            form: what is opened; None: the sum.
+            clients: how many there are.
+            length: of what is opened.
+        """
         return found.smudging(self.deviation(form, clients), length, clients)
 
     def traffic(self, clients: int, length: int, bits: int, request: int, pinned: bool) -> tuple[float, int]:

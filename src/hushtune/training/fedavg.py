@@ -33,6 +33,9 @@ class FedAvg:
     In every round, with g the mean of the clients' models less the server's model x: v = momentum v + g, then
     x = x + lr v. A config that has the knob `server_lr` or `server_momentum` is trained with its own value.
 
+    NOT private: the server sees every client's model in every round, and no guarantee of a tuning run covers that.
+    Federated averaging is McMahan et al. 2017.
+
     Args:
         rounds: how often everybody trains and the models are averaged.
         epochs: local passes over a client's rows in each round. Default: the objective's own; 1 for scikit-learn.
@@ -114,6 +117,8 @@ class Trained:
 
     Args:
         configs: in the order given.
+        learner: how its models are trained and scored.
+        groups: the models, grouped by their shape.
     """
 
     configs: tuple[Config, ...]
@@ -121,14 +126,22 @@ class Trained:
     groups: list[Group]
 
     def losses(self, rows: Any) -> FloatArray:
-        """One loss per config on the given rows, shape (configs,); NaN if its training diverged."""
+        """One loss per config on the given rows, shape (configs,); NaN if its training diverged.
+
+        Args:
+            rows: to score on, with X and y.
+        """
         found = np.full(len(self.configs), np.nan)
         for group in self.groups:
             found[group.places] = self.learner.losses(group.configs, group.weights, rows)
         return found
 
     def model(self, place: int = 0) -> Any:
-        """A config's model: an `nn.Module` in evaluation mode, or a fitted estimator."""
+        """A config's model: an `nn.Module` in evaluation mode, or a fitted estimator.
+
+        Args:
+            place: of the config, in the order given.
+        """
         for group in self.groups:
             if place in group.places:
                 row = group.places.index(place)

@@ -54,8 +54,12 @@ class RepeatAndSelect:
     Every run draws its candidate anew, with replacement, and fresh noise. Nobody learns K, how long it took, or
     anything of the other runs: no progress is shown and nothing is timed, cached or logged.
 
+    Privacy: unit "record", neighbours "add-remove". If every run has a Rényi guarantee, so has the best of K of them,
+    by Papernot and Steinke 2022, Theorem 2 (truncated negative binomial K) or 6 (Poisson K): about two to three times
+    epsilon of a single run.
+
     Args:
-        mean: of K.
+        mean: of K, above 1 (1 or more with `shape=None`).
         shape: of K's truncated negative binomial distribution: 1 is geometric, 0 logarithmic. None: Poisson, where K
             may be 0, and the model then is untrained.
         scoring: what a run's score may cost, relative to its training, if the rows to score on are protected. The
@@ -75,12 +79,24 @@ class RepeatAndSelect:
         number("scoring", self.scoring, 1e-6, 1e3)
 
     def events(self, step: TrainingSteps, candidates: int, protected: bool) -> tuple[Event, ...]:
-        """The theorem's, whatever the candidates: all of them cost the same."""
+        """The theorem's, whatever the candidates: all of them cost the same.
+
+        Args:
+            step: what one training costs.
+            candidates: how many there are.
+            protected: whether models are scored on protected rows.
+        """
         score = score_noise(step, self.scoring) if protected else 0.0
         return (SelectedRuns(step.multiplier, step.rate, step.steps, self.mean, self.shape, score),)
 
     def choose(self, attempt: Attempt, candidates: int, randomness: Randomness) -> tuple[int | None, Any]:
-        """The first of the best runs."""
+        """The first of the best runs.
+
+        Args:
+            attempt: trains the candidate at a place with fresh noise, and gives the model and its score.
+            candidates: how many there are.
+            randomness: the owner's source.
+        """
         best: tuple[int | None, Any, float] = (None, None, -math.inf)
         for _ in range(runs_drawn(self.mean, self.shape, randomness)):
             place = int(uniform(np.full(1, candidates), randomness)[0])
@@ -94,8 +110,10 @@ class RepeatAndSelect:
 class TryAll:
     """Every candidate is trained privately, and the best is taken: naive composition.
 
+    Privacy: unit "record", neighbours "add-remove"; all trainings, and all scores of protected rows, are composed.
+
     Args:
-        scoring: as for `RepeatAndSelect`.
+        scoring: what one score may cost, relative to its training, if the rows to score on are protected.
     """
 
     scoring: float = 0.1
@@ -106,13 +124,25 @@ class TryAll:
         number("scoring", self.scoring, 1e-6, 1e3)
 
     def events(self, step: TrainingSteps, candidates: int, protected: bool) -> tuple[Event, ...]:
-        """All trainings, and all scores if those are of protected rows."""
+        """All trainings, and all scores if those are of protected rows.
+
+        Args:
+            step: what one training costs.
+            candidates: how many there are.
+            protected: whether models are scored on protected rows.
+        """
         trained = TrainingSteps(step.multiplier, step.rate, step.steps * candidates)
         scored = GaussianVector(score_noise(step, self.scoring), 1.0)
         return (trained, *(scored,) * (candidates if protected else 0))
 
     def choose(self, attempt: Attempt, candidates: int, randomness: Randomness) -> tuple[int | None, Any]:
-        """The first of the best."""
+        """The first of the best.
+
+        Args:
+            attempt: trains the candidate at a place with fresh noise, and gives the model and its score.
+            candidates: how many there are.
+            randomness: the owner's source.
+        """
         found = [(*attempt(place), place) for place in range(candidates)]
         model, _, place = max(found, key=lambda one: one[1])
         return place, model
@@ -122,8 +152,10 @@ class TryAll:
 class Untuned:
     """One candidate is trained, which was chosen without looking at any data.
 
+    Privacy: unit "record", neighbours "add-remove"; the choice costs nothing, and one training is all that is paid for.
+
     Args:
-        place: which one.
+        place: which one, from 0.
     """
 
     place: int = 0
@@ -134,13 +166,25 @@ class Untuned:
         integer("place", self.place, 0)
 
     def events(self, step: TrainingSteps, candidates: int, protected: bool) -> tuple[Event, ...]:
-        """One training."""
+        """One training.
+
+        Args:
+            step: what one training costs.
+            candidates: how many there are.
+            protected: whether models are scored on protected rows.
+        """
         if self.place >= candidates:
             raise SettingError(f"`place < {candidates}` candidates must hold, but got {self.place}")
         return (step,)
 
     def choose(self, attempt: Attempt, candidates: int, randomness: Randomness) -> tuple[int | None, Any]:
-        """That one."""
+        """That one.
+
+        Args:
+            attempt: trains the candidate at a place with fresh noise, and gives the model and its score.
+            candidates: how many there are.
+            randomness: the owner's source.
+        """
         return self.place, attempt(self.place)[0]
 
 
