@@ -13,7 +13,7 @@ import numpy as np
 
 from hushtune.checks import integer
 from hushtune.client import Party, Trial
-from hushtune.errors import MissingExtraError, SettingError, described
+from hushtune.errors import SettingError, described, missing
 from hushtune.fingerprint import fingerprint
 from hushtune.objectives.base import Objective, checked_losses
 from hushtune.progress import Advance
@@ -178,7 +178,7 @@ def _need_torch() -> None:
     from importlib.util import find_spec
 
     if find_spec("torch") is None:
-        raise MissingExtraError("sampler 'gp' needs PyTorch: pip install 'hushtune[torch]'")
+        raise missing("sampler 'gp'", "torch", "No module named 'torch'")
 
 
 def search_on(

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 
 class HushtuneError(Exception):
-    """Root of all errors raised by hushtune."""
+    """Root of all errors raised by hushtune on purpose. Catching it catches all of them."""
 
 
 class SettingError(HushtuneError, ValueError):
-    """A setting, argument or study file breaks a stated constraint."""
+    """A setting, argument or file breaks a stated constraint. Raised where it is given or read; by `tune` and `fit`
+    before anything is spent.
+    """
 
 
 class CacheError(SettingError):
@@ -35,19 +37,26 @@ class NoLossError(ObjectiveError):
 
 
 class RefusedError(HushtuneError):
-    """A client refuses a request: its policy, its ledger or its own record says no."""
+    """A client refuses a request: its policy, its ledger or its own record says no.
+
+    Raised inside the client, whatever its data; the server sees a dropout, with the rule that said no.
+    """
 
 
 class LedgerError(HushtuneError):
-    """A ledger file is missing, foreign, damaged, or made for another unit or relation."""
+    """A ledger file is missing, foreign, damaged, or made for another unit or relation. Raised when it is used."""
 
 
 class BudgetError(LedgerError):
-    """Reserving would exceed a ledger's limit."""
+    """Reserving would exceed a ledger's limit. Raised before anything leaves; nothing is recorded."""
 
 
 class AbortedError(HushtuneError):
-    """Too few clients answered; nothing was opened."""
+    """A run cannot go on: too few clients answered. Raised with nothing opened; what was reserved by then stays
+    reserved.
+
+    Also raised when clients' own answers were opened and none of them holds a finite loss.
+    """
 
 
 class WireError(HushtuneError):
@@ -55,7 +64,16 @@ class WireError(HushtuneError):
 
 
 class MissingExtraError(HushtuneError, ImportError):
-    """An optional dependency is not installed; the message names the extra."""
+    """An optional dependency is not installed; the message names the extra. Made by `missing`."""
+
+
+_BROUGHT = {"torch": "PyTorch", "dpsgd": "PyTorch and Opacus", "flower": "Flower"}  # extra -> what it installs
+
+
+def missing(what: str, extra: str, why: ImportError | str) -> MissingExtraError:
+    """The error of something whose extra is not installed, or cannot be imported: `why` tells which."""
+    got = " ".join(str(why).split())
+    return MissingExtraError(f"{what} needs {_BROUGHT[extra]}, but got: {got}; run `pip install 'hushtune[{extra}]'`")
 
 
 def described(error: BaseException) -> str:

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import hushtune.methods  # noqa: F401 (its queries must be known before a client is asked one)
 from hushtune.checks import integer, kind, number
 from hushtune.client import Client
-from hushtune.errors import MissingExtraError, SettingError
+from hushtune.errors import SettingError, missing
 from hushtune.federation.base import Dropped
 from hushtune.federation.endpoint import Endpoint
 from hushtune.federation.envelope import Answer
@@ -49,8 +49,8 @@ try:
     from flwr.app import ConfigRecord, Context, Message, RecordDict
     from flwr.clientapp import ClientApp
     from flwr.serverapp import Grid
-except ImportError:
-    raise MissingExtraError("hushtune.flower needs Flower: pip install 'hushtune[flower]'") from None
+except ImportError as error:
+    raise missing("hushtune.flower", "flower", error) from None
 
 log = logging.getLogger("hushtune")
 
@@ -359,6 +359,9 @@ def settings(context: Context) -> dict[str, Any]:
 
     Use: `tune(grid, candidates, method=Vote(), **settings(context))`. Empty texts count as not given, but for epsilon,
     which must be a number, or "none" for a run that opens exact values.
+
+    Args:
+        context: Flower's context, as `@app.main()` gets it.
     """
     known = tuple(name for names in _RUN_SETTINGS.values() for name in names)
     given = {name: value for name, value in _own(context.run_config, known).items() if value != ""}

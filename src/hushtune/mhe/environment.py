@@ -38,7 +38,8 @@ def interpreter() -> Path:
     if sys.version_info[:2] in WHEELS and _imports(Path(sys.executable)):
         return Path(sys.executable)
     raise MissingExtraError(
-        f"seal 'threshold' needs OpenFHE in a Python of its own, but {folder()} holds none: run `hushtune mhe setup`"
+        f"seal 'threshold' needs OpenFHE in a Python of its own, but {folder()} holds none: run `hushtune mhe setup` "
+        "(or, under CPython 3.12, `pip install 'hushtune[mhe]'`)"
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hushtune.checks import integer, number
-from hushtune.errors import MissingExtraError, SettingError
+from hushtune.errors import SettingError, missing
 from hushtune.fingerprint import fingerprint
 from hushtune.rows import Split, held_out
 from hushtune.space import Config, FloatArray, Space
@@ -20,8 +20,8 @@ try:
     import torch
     from hushtune.objectives.stacked import Knobs, Trainer, prepared
     from torch import Tensor, nn
-except ImportError:
-    raise MissingExtraError("TorchObjective needs PyTorch: pip install 'hushtune[torch]'") from None
+except ImportError as error:
+    raise missing("TorchObjective", "torch", error) from None
 
 _OPTIMISERS = {
     "sgd": ("lr", "momentum", "decay", "weight_decay", "nesterov"),
@@ -115,13 +115,21 @@ class TorchObjective:
         return fingerprint([own, torch.__version__])
 
     def check(self, space: Space) -> None:
-        """Refuses a mapping of names that the space does not have."""
+        """Refuses a mapping of names that the space does not have.
+
+        Args:
+            space: what will be tuned.
+        """
         for name in self.knobs:
             if name not in space.knobs:
                 raise SettingError(f"knobs maps '{name}', but the space has {sorted(space.knobs)}")
 
     def check_data(self, data: Any) -> None:
-        """Refuses a kind of data it cannot use."""
+        """Refuses a kind of data it cannot use.
+
+        Args:
+            data: the client's own.
+        """
         if not isinstance(data, Split) and not all(hasattr(data, a) for a in ("X", "y", "take")):
             raise SettingError(
                 f"TorchObjective needs data as (X, y) or with X, y and take(indices), but got {type(data).__name__}"
@@ -144,7 +152,12 @@ class TorchObjective:
         return found
 
     def trainer(self, shape: tuple[tuple[str, Any], ...], seed: int) -> Trainer:
-        """What trains the configs of one architecture, which all start from the same weights."""
+        """What trains the configs of one architecture, which all start from the same weights.
+
+        Args:
+            shape: names and values of the knobs that the network is made with.
+            seed: of the first weights.
+        """
         module = prepared(self.network(shape, seed))
         return Trainer(module, self.loss_function(), self.optimiser, self.batch, self.limit, self.clip, self.noise)
 
@@ -153,7 +166,12 @@ class TorchObjective:
         return _LOSSES[self.loss] if isinstance(self.loss, str) else self.loss
 
     def network(self, shape: tuple[tuple[str, Any], ...], seed: int) -> nn.Module:
-        """A network with the weights that the seed gives."""
+        """A network with the weights that the seed gives.
+
+        Args:
+            shape: names and values of the knobs that the network is made with.
+            seed: of the weights.
+        """
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             made = self.module(**dict(shape))
@@ -162,14 +180,22 @@ class TorchObjective:
         return made
 
     def groups(self, configs: Sequence[Config]) -> dict[tuple[tuple[str, Any], ...], list[int]]:
-        """The places of the configs that share an architecture."""
+        """The places of the configs that share an architecture.
+
+        Args:
+            configs: what will be trained.
+        """
         found: dict[tuple[tuple[str, Any], ...], list[int]] = {}
         for at, config in enumerate(configs):
             found.setdefault(tuple((n, v) for n, v in config.items() if self._role(n) is None), []).append(at)
         return found
 
     def optimiser_knobs(self, config: Config) -> Knobs:
-        """What the optimiser is told for a config."""
+        """What the optimiser is told for a config.
+
+        Args:
+            config: tuned names and their values.
+        """
         tuned = {role: value for name, value in config.items() if (role := self._role(name)) is not None}
         return Knobs(**{**self.fixed, **tuned})
 

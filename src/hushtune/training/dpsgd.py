@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hushtune.checks import integer, kind, number
-from hushtune.errors import MissingExtraError, SettingError
+from hushtune.errors import SettingError, missing
 from hushtune.progress import Advance, unseen
 from hushtune.randomness import SystemRandomness, words
 from hushtune.rows import Rows
@@ -31,8 +31,8 @@ try:
     from hushtune.objectives.neural import TorchObjective, accuracy, scored, tensors
     from hushtune.objectives.stacked import Knobs
     from torch import Tensor, nn
-except ImportError:
-    raise MissingExtraError("DPSGD needs Opacus: pip install 'hushtune[dpsgd]'") from None
+except ImportError as error:
+    raise missing("DPSGD", "dpsgd", error) from None
 
 _COSTLY = {"batch": "batch", "batch_size": "batch", "epochs": "epochs"}  # knob -> the setting it must be instead
 _LARGEST_CLIP = 1e6
@@ -70,6 +70,9 @@ class DPSGD:
     Adding or removing a row changes a step's sum by at most `clip`, with chance `rate`: a training is
     `steps` times `GaussianVector(multiplier, 1, rate)`. The unit is one row, whoever's it is (`subjects` is not read).
 
+    Neighbours: "add-remove". The cost of all steps is that of the Poisson-subsampled Gaussian mechanism, composed
+    numerically by privacy loss distributions; under a ledger of rule "renyi" by Rényi divergences.
+
     Args:
         objective: its module, loss, metric and knobs are used; its batch, epochs and validation are not. The loss is
             taken row by row. `decay` multiplies the learning rate after every `ceil(1 / rate)` steps.
@@ -95,15 +98,29 @@ class DPSGD:
             integer("rows", self.rows, 1)
 
     def rate(self, rows: int) -> float:
-        """The chance of each row to be in a step's batch."""
+        """The chance of each row to be in a step's batch.
+
+        Args:
+            rows: how many there are; not looked at if the trainer's own `rows` is set.
+        """
         return self._expected(rows) / self._public(rows)
 
     def steps(self, rows: int) -> int:
-        """ceil(epochs / rate)."""
+        """ceil(epochs / rate).
+
+        Args:
+            rows: as for `rate`.
+        """
         return -(-self.epochs * self._public(rows) // self._expected(rows))
 
     def check(self, candidates: Candidates, rows: Rows, validation: Rows | None = None) -> None:
-        """Refuses candidates that would not all cost the same or cannot be trained, and rows that do not fit them."""
+        """Refuses candidates that would not all cost the same or cannot be trained, and rows that do not fit them.
+
+        Args:
+            candidates: the public list.
+            rows: to train on.
+            validation: to score on, if any.
+        """
         _refuse_costly(candidates.space.knobs)
         self.objective.check(candidates.space)
         own = [{name: value for name, value in config.items() if name != CLIP} for config in candidates.configs]
@@ -173,7 +190,12 @@ class DPSGD:
         return trained.eval()
 
     def score(self, model: nn.Module, rows: Rows) -> float:
-        """The objective's metric; 0 where it cannot be told."""
+        """The objective's metric; 0 where it cannot be told.
+
+        Args:
+            model: a trained network.
+            rows: at least one.
+        """
         if not len(_checked(rows)):
             raise SettingError("score needs rows, but got none; score on rows that were not trained on")
         torch.set_num_threads(self.objective.threads)
@@ -189,18 +211,31 @@ class DPSGD:
         return self.objective.metric is accuracy
 
     def rehearsal(self, multiplier: float, rows: int) -> Rehearsal:
-        """What parts do to find out which config is best for such a training."""
+        """What parts do to find out which config is best for such a training.
+
+        Args:
+            multiplier: the noise's standard deviation in units of `clip`.
+            rows: as for `rate`.
+        """
         expected, public = self._expected(rows), self._public(rows)
         return Rehearsal(expected, -(-public // expected), self.epochs, self.clip, multiplier * self.clip / expected)
 
     def untrained(self, config: Config) -> nn.Module:
-        """The network as it is before training, which depends on no data."""
+        """The network as it is before training, which depends on no data.
+
+        Args:
+            config: what the network is made with.
+        """
         own = {name: value for name, value in config.items() if name != CLIP}
         (shape,) = self.objective.groups([own])
         return copy.deepcopy(self.objective.network(shape, _START)).eval()
 
     def dumped(self, model: nn.Module) -> bytes:
-        """The network's weights as `torch.load` reads them."""
+        """The network's weights as `torch.load` reads them.
+
+        Args:
+            model: a network.
+        """
         buffer = io.BytesIO()
         torch.save(model.state_dict(), buffer)
         return buffer.getvalue()
