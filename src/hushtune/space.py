@@ -49,9 +49,10 @@ def config_key(config: Mapping[str, Value]) -> str:
 class Space:
     """Named knobs, in order. Values of a float or int knob map to [0, 1], on a log scale if the knob says so.
 
-    >>> space = Space(lr=Float(1e-4, 1.0, log=True), momentum=Choice([0.0, 0.9]))
-    >>> len(space.grid(lr=10))
-    20
+    Examples:
+        >>> space = Space(lr=Float(1e-4, 1.0, log=True), momentum=Choice([0.0, 0.9]))
+        >>> len(space.grid(lr=10))
+        20
 
     Args:
         knobs: by name, in order: `Float`, `Int`, `Choice`, or an Optuna distribution, with finite ends and plain

@@ -250,8 +250,8 @@ class NoisyMax(_Tested):
     """One noisy maximum over the same mean scores: permute-and-flip, or the exponential mechanism.
 
     Privacy: unit and relation as for `ProposeTest`; a trusted curator (`Curator`) is needed. The one answer is
-    (epsilon, 0)-private by McKenna and Sheldon 2020, Theorem 1, or McSherry and Talwar 2007, with exact coins; delta is
-    not used.
+    (epsilon0, 0)-private by McKenna and Sheldon 2020, Theorem 1, or McSherry and Talwar 2007, with exact coins;
+    epsilon0 is the largest for which it is (epsilon, delta)-private as well.
 
     Args:
         voters: as for `ProposeTest`.

@@ -179,8 +179,8 @@ class Thompson(Method):
     one L2 norm, each agent's in it with chance `rate` by a secret coin of its own. Under `Curator` the loss is that of
     the Poisson-subsampled Gaussian mechanism, composed over all openings as a privacy loss distribution; otherwise by
     Rényi divergences of Skellam noise (Agarwal, Kairouz, Liu 2021), sampled (Mironov, Talwar, Zhang 2019, Theorem 5).
-    The final vote is one more such sum. An agent's own trials, and what it does with its own best config, are not
-    covered.
+    The final vote is one more sum, with everybody in it. An agent's own trials, and what it does with its own best
+    config, are not covered.
 
     Args:
         iterations: T, trials of each agent after its initial ones; with final="surface" those up to the last opening.

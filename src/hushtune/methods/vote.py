@@ -35,9 +35,9 @@ class Vote(Method):
     Privacy: unit "client", or "record" with `voters`. What is opened is one noisy sum of ballots. If a unit is replaced
     (a record changed, added or removed included), a "top" ballot becomes another one and 2 min(k, candidates - k)
     counts move by one (Lemma IV.1 states 2k), an "approval" ballot moves min(2k, candidates) at the most; if a client
-    is zeroed out, k. The loss of such moves under Skellam noise is computed exactly, as a privacy loss distribution
-    with upper rounding. A "soft" ballot moves the sum by twice its L2 norm, accounted by Rényi divergences (Agarwal,
-    Kairouz, Liu 2021). Under `Curator` the noise is Gaussian.
+    is zeroed out, k. The loss of such moves under Skellam noise is computed numerically, as a privacy loss distribution
+    whose rounding is upwards. A "soft" ballot moves the sum by twice its L2 norm, accounted by Rényi divergences
+    (Agarwal, Kairouz, Liu 2021). Under `Curator` the noise is Gaussian.
 
     Args:
         k: votes per voter, between 1 and the number of candidates. Default: 5, as published; with decode="smooth", more

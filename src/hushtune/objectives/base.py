@@ -97,9 +97,10 @@ class PerConfig:
 def objective(function: Callable[..., float]) -> PerConfig:
     """Makes an Objective of `function(config, data)` or `function(config, data, seed)` that returns one loss.
 
-    >>> @objective
-    ... def distance(config, data):
-    ...     return abs(config["x"] - data.mean())
+    Examples:
+        >>> @objective
+        ... def distance(config, data):
+        ...     return abs(config["x"] - data.mean())
 
     Args:
         function: gives one loss, lower is better; NaN or inf if the config failed.
