@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-long test-torch test-dpsgd test-flower test-mhe test-browser screenshots docs lint format clean
+.PHONY: help demo test test-all test-long test-torch test-dpsgd test-flower test-mhe test-browser screenshots bench docs lint format clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -67,6 +67,10 @@ test-flower: $(VENV)/flower ## Flower: simulated nodes, and real processes on lo
 test-mhe: $(VENV)/flower ## multiparty CKKS: finds a Python that OpenFHE has a wheel for (CPython 3.10 or 3.12)
 	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/hushtune mhe setup
 	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/pytest -n $(JOBS) -o addopts="-q --strict-markers --import-mode=importlib" tests/openfhe
+
+bench: $(VENV)/torch $(VENV)/flower ## docs/results/performance.md: every speed bar, measured (FULL=--full: half an hour more)
+	-HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/hushtune mhe setup
+	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/hushtune bench bars $(FULL) --out docs/results/performance.md
 
 screenshots: $(VENV)/browser ## pictures of the demo's report for README and docs
 	$(BIN)/python tests/browser/screenshots.py runs/demo docs/pictures

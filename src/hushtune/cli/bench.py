@@ -29,6 +29,53 @@ def _counts(name: str, text: str) -> list[int]:
     return [int(number) for number in found]
 
 
+@bench_app.command("bars")
+def bench_bars(
+    full: Annotated[bool, typer.Option("--full", help="Also what takes long: half an hour more on 2 cores.")] = False,
+    only: Annotated[str | None, typer.Option(help="Names of bars, with commas: only these are measured.")] = None,
+    out: Annotated[
+        Path, typer.Option(help="The page; what it says of other bars is kept. JSON goes beside it.")
+    ] = Path("runs/bench/performance.md"),
+    json: Json = False,
+) -> None:
+    """Every speed bar of the project, measured: a page with figures, bars, references, and what missed its bar."""
+    from hushtune.bench import bars, bars_page
+    from hushtune.bench.bars_table import BARS
+    from hushtune.cli import show
+    from hushtune.progress import Progress
+
+    folder, before = Path("runs/bench"), bars.read(out.with_suffix(".json"))
+    commands = bars.chosen(BARS, full, only.split(",") if only else [])
+    found = []
+    for row in bars.measure(BARS, commands, folder, Progress(quiet=json)):
+        found.append(row)
+        if not json:
+            print(bars_page.line(row), flush=True)
+    whole = bars.merged(BARS, found, before, folder)
+    bars_page.write(whole, out)
+    bars.finished(commands, folder)
+    if json:
+        show.rows(whole, as_json=True)
+    else:
+        print(f"{bars_page.summary(whole)}\nwrote {out}")
+
+
+@bench_app.command("basics")
+def bench_basics(
+    voters: Annotated[int, typer.Option(help="Of the simulated vote.")] = 1_000_000,
+    repeats: Annotated[int, typer.Option(help="Starts of each program.")] = 5,
+    json: Json = False,
+) -> None:
+    """Start-up, noise shares, a million simulated voters, trips of a masked sum, trials that are kept, a report."""
+    from hushtune.bench import basics
+    from hushtune.checks import integer
+    from hushtune.cli import show
+    from hushtune.progress import Progress
+
+    found = basics.rows(integer("voters", voters, 1), integer("repeats", repeats, 1), Progress(quiet=json))
+    show.rows(found, as_json=json)
+
+
 @bench_app.command("secure-sum")
 def bench_secure_sum(
     clients: Annotated[str, typer.Option(help="Numbers of clients, e.g. 10,100,1000.")] = "10,100",

@@ -1,0 +1,164 @@
+"""The performance page: every bar with its figure, what missed its bar and why, and the commands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hushtune.bench import machine
+from hushtune.bench.bars import MEASURE, Row
+from hushtune.files import replace
+
+_BUSY = 0.1  # share of all cores that others may use before it is said beside a missed bar
+
+_BEGIN = """# Performance
+
+Every speed bar that this project has set itself, with its figure and, where one is known, a reference beside it.
+Written by the command; [the same as JSON]({json}).
+
+```
+make bench                       # the quick form; make bench FULL=--full measures the rest too
+hushtune bench bars --only NAME  # single bars; what the page says of the others is kept
+```
+"""
+_ELSEWHERE = """## Bars that this command does not measure
+
+- `make test` in under 6 minutes and `make test-all` in under 60, on two cores: pytest prints its time.
+- `hushtune bench flora` with its defaults in about two hours, and `hushtune bench privtuna --train` in about two hours
+  ([FLoRA's](flora.md) and [PrivTuna's](privtuna.md) pages have their commands; both are resumable). The second is
+  **missed**: its three data sets take more than three hours together.
+- Precision under encryption, exactness and accuracies are not speeds: [what encryption costs](mhe.md) and the pages of
+  the experiments have them.
+"""
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """One line: how many bars there are, and which are missed or not measured."""
+    bars = [row for row in rows if row["bar"] is not None]
+    missed = [row["name"] for row in bars if row["met"] is False]
+    unknown = [row["name"] for row in bars if row["met"] is None]
+    parts = [f"{len(bars)} bars: {sum(row['met'] is True for row in bars)} met"]
+    parts += [f"{len(missed)} missed ({', '.join(missed)})"] if missed else []
+    parts += [f"{len(unknown)} not measured ({', '.join(unknown)})"] if unknown else []
+    return ", ".join(parts)
+
+
+def line(row: Row) -> str:
+    """A bar in one line of a terminal."""
+    if row["figure"] is None:
+        return f"{row['name']:20} {row['not_measured']}"
+    bar = "no bar" if row["bar"] is None else f"bar {_number(row['bar'])}, {'met' if row['met'] else 'MISSED'}"
+    return f"{row['name']:20} {_number(row['figure'])} {row['unit']} ({bar})"
+
+
+def write(rows: Sequence[Row], path: Path) -> None:
+    """The page, and beside it the rows as JSON."""
+    beside = path.with_suffix(".json")
+    replace(beside, json.dumps({"machine": machine(), "rows": list(rows)}, indent=1) + "\n")
+    replace(path, page(rows, beside.name))
+
+
+def page(rows: Sequence[Row], beside: str) -> str:
+    """The page as Markdown."""
+    parts = [_BEGIN.format(json=beside), f"**{summary(rows)}.**", _conditions(rows), _missed(rows), _unmeasured(rows)]
+    for group in dict.fromkeys(row["group"] for row in rows):
+        parts.append(_table(group, [row for row in rows if row["group"] == group], _latest(rows)))
+    parts += [_ELSEWHERE, _commands(rows)]
+    return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
+
+
+def _latest(rows: Sequence[Row]) -> str:
+    return max((row["measured"] for row in rows if row["measured"]), default="")
+
+
+def _conditions(rows: Sequence[Row]) -> str:
+    known = [row for row in rows if row["machine"]]
+    if not known:
+        return ""
+    machines = " and on ".join(dict.fromkeys(row["machine"] for row in known))
+    text = (
+        f"Measured on {machines}, {_latest(rows)} unless a date says otherwise. CPU seconds are those of all processes "
+        "together; other seconds are of the clock, and grow when other work runs on the machine."
+    )
+    shares = [row["others"] for row in known if row["others"] is not None]
+    if shares:
+        text += (
+            f" In the second before each command, other processes kept {_share(min(shares))} to {_share(max(shares))} "
+            "of all cores busy."
+        )
+    return text
+
+
+def _missed(rows: Sequence[Row]) -> str:
+    found = [row for row in rows if row["met"] is False]
+    lines = [
+        f"- **{row['group']}: {row['what']}** (`{row['name']}`): {_number(row['figure'])} {row['unit']}, bar "
+        f"{_number(row['bar'])}. {_reason(row)}"
+        for row in found
+    ]
+    return "## What missed its bar\n\n" + ("\n".join(lines) or "Nothing that was measured.")
+
+
+def _reason(row: Row) -> str:
+    busy = row["others"] is not None and row["others"] > _BUSY
+    beside = f"Other processes kept {_share(row['others'])} of all cores busy when it began. " if busy else ""
+    return beside + (f"Why: {row['why']}" if row["why"] else "No other reason is known." if busy else "Not explained.")
+
+
+def _unmeasured(rows: Sequence[Row]) -> str:
+    found = [
+        f"- {row['group']}: {row['what']} (`{row['name']}`): {row['not_measured']}"
+        for row in rows
+        if row["not_measured"]
+    ]
+    return "## What was not measured\n\n" + "\n".join(found) if found else ""
+
+
+def _table(group: str, rows: Sequence[Row], latest: str) -> str:
+    lines = [f"## {group}", "", "| what | figure | bar | | reference | name |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        figure = "not measured" if row["figure"] is None else f"{_number(row['figure'])} {row['unit']}"
+        if row["measured"] and (row["full"] or row["measured"] != latest):
+            figure += f" ({'full form, ' if row['full'] else ''}{row['measured']})"
+        side = "at most" if row["better"] == "lower" else "at least"
+        bar = "none set" if row["bar"] is None else f"{side} {_number(row['bar'])}"
+        met = {True: "met", False: "**missed**", None: ""}[row["met"]]
+        lines.append(f"| {row['what']} | {figure} | {bar} | {met} | {row['reference']} | `{row['name']}` |")
+    return "\n".join(lines)
+
+
+def _commands(rows: Sequence[Row]) -> str:
+    lines = [
+        "## Where the figures are from",
+        "",
+        f"`{MEASURE} --only NAME` runs one of these commands; each can be run by hand, with `--json` for one object.",
+        "",
+        "| command | form | measured | seconds | CPU seconds | others' share before |",
+        "|---|---|---|---|---|---|",
+    ]
+    for command in dict.fromkeys(row["command"] for row in rows if row["command"] != MEASURE):
+        row = next(row for row in rows if row["command"] == command)
+        form = "full" if row["full"] else "quick"
+        values = (row["measured"], row["seconds"], row["cpu_seconds"])
+        share = "" if row["others"] is None else _share(row["others"])
+        lines.append(f"| `{command}` | {form} | {' | '.join(map(_cell, values))} | {share} |")
+    return "\n".join(lines)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else _number(value)
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.0f}%"
+
+
+def _number(value: float) -> str:
+    """Three digits that count, and no zero before the point."""
+    if abs(value) >= 100 or float(value).is_integer():
+        return f"{value:,.0f}"
+    return f"{value:.3g}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.3g}"
