@@ -107,7 +107,7 @@ def test_own_clients_come_from_a_factory_beside_the_study(tmp_path: Path) -> Non
         (
             'name = "vote"',
             'name = "poll"',
-            "name must be one of ['combine', 'noisy-max', 'propose-test', 'surface', 'thompson', 'vote']",
+            "method must be one of ['combine', 'noisy-max', 'propose-test', 'surface', 'thompson', 'vote']",
         ),
         ("grid = { C = 2 }", "list = []", "[candidates] candidates must hold at least one config"),
         ("grid = { C = 2 }", "grid = { C = 2 }\nsample = 4", "exactly one of grid, sample, list"),

@@ -14,7 +14,7 @@ from hushtune.errors import SettingError
 from hushtune.privacy.accounting import Budget
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.skellam import IntArray
-from hushtune.query import Query
+from hushtune.query import Query, claim
 from hushtune.roster import Id
 from hushtune.sealed import Sealed
 from hushtune.seals.base import Seal
@@ -132,6 +132,10 @@ class Openings(Protocol):
         ...
 
 
+KNOWN: dict[str, type[Method]] = {}
+"""Every method whose class was imported, by name."""
+
+
 class Method(ABC):
     """Which sums are asked for, and how the server decides. Methods are frozen dataclasses that derive from this.
 
@@ -142,6 +146,12 @@ class Method(ABC):
     name: ClassVar[str]
     adaptive: ClassVar[bool] = False  # whether clients may search a space on their own instead of scoring candidates
     voters: int = 1  # how many parts of a client's rows answer for themselves; 1: the client answers as a whole
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        """Makes a method known by its name, to whoever reads a result."""
+        super().__init_subclass__(**settings)
+        if "name" in vars(cls):
+            claim(KNOWN, cls.name, cls)
 
     def listed(self, given: Any, privacy: Privacy | None, seal: Seal) -> Candidates:
         """The public candidates, from what the user gave.

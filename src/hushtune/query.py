@@ -12,7 +12,7 @@ import numpy as np
 from hushtune.adaptive import Adaptive, search_from_json
 from hushtune.bounds import Bound
 from hushtune.client import Party
-from hushtune.errors import WireError
+from hushtune.errors import SettingError, WireError
 from hushtune.privacy.skellam import IntArray
 from hushtune.search import Search
 from hushtune.space import Candidates, Domain, Space
@@ -66,8 +66,16 @@ def register(kind: _Kind) -> _Kind:
     Args:
         kind: a frozen dataclass that is a `Query`. Its name, version and fields are what travels.
     """
-    _REGISTRY[kind.name, kind.version] = kind
+    claim(_REGISTRY, (kind.name, kind.version), kind)
     return kind
+
+
+def claim(registry: dict[Any, type[Any]], key: Any, kind: type[Any]) -> None:
+    """Puts a class into a registry. The last one of a name counts, but a name of hushtune's own is nobody else's."""
+    names = [f"{one.__module__}.{one.__qualname__}" for one in (registry.get(key, kind), kind)]
+    if names[0] != names[1] and any(name.startswith("hushtune.") for name in names):
+        raise SettingError(f"names must differ, but {names[0]} and {names[1]} are both called {key!r}: rename one")
+    registry[key] = kind
 
 
 _WRITERS: dict[type, Callable[[Any], Any]] = {

@@ -16,7 +16,7 @@ from hushtune.data import load
 from hushtune.data.splits import shares
 from hushtune.errors import SettingError
 from hushtune.method import Method
-from hushtune.methods import METHODS
+from hushtune.methods import method_class
 from hushtune.objectives.sklearn import SklearnObjective
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
@@ -158,12 +158,11 @@ def _candidates(raw: dict[str, Any], space: Space) -> Candidates:
 def _method(raw: dict[str, Any]) -> Method:
     fields = dict(raw["method"])
     name = fields.pop("name", None)
-    if not isinstance(name, str) or name not in METHODS:
-        raise SettingError(f"name must be one of {sorted(METHODS)}, but got {name!r}")
+    kind = method_class(name)
     try:
-        method: Method = METHODS[name](**fields)
+        method: Method = kind(**fields)
     except TypeError:
-        known = [field for field in vars(METHODS[name])["__dataclass_fields__"] if field not in _NOT_IN_STUDIES]
+        known = [field for field in vars(kind)["__dataclass_fields__"] if field not in _NOT_IN_STUDIES]
         raise SettingError(
             f"'{name}' got the unknown keys {sorted(set(fields) - set(known))}; keys are {known}"
         ) from None

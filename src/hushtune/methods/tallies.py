@@ -147,13 +147,13 @@ class ConfigSums(_GoodConfigs):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "clusters", tuple(self.clusters))
         if not self.edge:
             return
         number("edge", self.edge, SMALLEST_CELL, 1)
-        cells, labels = Cells(self.space, self.edge).count, list(self.clusters)
+        cells, labels = Cells(self.space, self.edge).count, self.clusters
         if len(labels) != cells or any(integer("clusters", at, -1, cells) != at for at in labels) or max(labels) < 0:
             raise SettingError(f"clusters must be one number for each of {cells} cells, at least one of them 0 or more")
-        object.__setattr__(self, "clusters", tuple(labels))
 
     @property
     def groups(self) -> int:

@@ -1,0 +1,15 @@
+"""Conformance suites for methods, queries, bounds and seals: what hushtune's own pass, and a user's own can run.
+
+>>> import hushtune as ht
+>>> from hushtune.testing import cells
+>>> outcomes = [cell.check() for cell in cells(ht.Vote(k=2))]  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from hushtune.testing.bounds import check_bound
+from hushtune.testing.cells import Cell, Outcome, cells
+from hushtune.testing.queries import check_query
+from hushtune.testing.seals import check_seal
+
+__all__ = ["Cell", "Outcome", "cells", "check_bound", "check_query", "check_seal"]

@@ -1,0 +1,158 @@
+"""One cell's runs, in a folder of its own, and what is checked of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from hushtune.adaptive import search_from_json
+from hushtune.errors import BudgetError, HushtuneError
+from hushtune.methods import method_from_json
+from hushtune.privacy.ledger import Ledger
+from hushtune.replay import Replay
+from hushtune.result import Result
+from hushtune.seals.clear import Clear
+from hushtune.simulation import Simulation
+from hushtune.space import space_of
+from hushtune.testing import opened, records
+from hushtune.testing.queries import check_query
+from hushtune.testing.toys import toy_clients
+from hushtune.testing.values import check_value, expect
+from hushtune.tuning import method_to_json, tune
+
+_SEED = 7  # of the marked simulations
+_FAILING = 1  # which client's data is missing, where one's is
+
+
+class Room:
+    """A made-up federation, and the runs that a cell makes with it.
+
+    Args:
+        place: an empty folder.
+        settings: arguments of `tune`.
+        clients: how many.
+    """
+
+    def __init__(self, place: Path, settings: dict[str, Any], clients: int) -> None:
+        self.place, self._settings, self._clients = place, settings, clients
+        self.result: Result
+        self.folder = place / "first"
+        self._private = settings["privacy"] is not None
+
+    def begin(self) -> None:
+        """The first run: a real one."""
+        self.result = self.tune("first", folder=self.folder)
+
+    def tune(self, home: str, failing: int | None = None, **changes: Any) -> Result:
+        """One run in a home of that name."""
+        settings = {**self._settings, "home": self.place / f"{home} home", "quiet": True, "jobs": 1, **changes}
+        return tune(toy_clients(self._clients, self._settings["candidates"], failing), **settings)
+
+    def left_behind(self) -> list[str]:
+        """What a run that was refused has written: nothing, but for an empty home and its store of trials."""
+        found = [path for path in self.place.rglob("*") if path.is_file() and not path.name.startswith("trials.db")]
+        return [str(path.relative_to(self.place)) for path in [*found, *self.place.glob("first")]]
+
+    def check(self) -> None:
+        """All that a working cell must pass."""
+        self._check_result()
+        self._check_method()
+        records.check_saved(self.folder, self.result)
+        records.check_tampering(self.folder, self.place / "tampered")
+        opened.check_disclosures(self.result)
+        self._check_repeats()
+        if self._private:
+            self._check_books()
+            self._check_failure()
+        else:
+            opened.check_exact(self.result, self._replay, self._probed)
+
+    def _check_result(self) -> None:
+        config = self.result.config
+        expect(space_of(self._settings["candidates"]).has(config), f"{config} is not a config of the space")
+        for log in self.place.glob("first home/clients/*/client.log"):  # else a default would stand in for every answer
+            text = log.read_text(encoding="utf-8")
+            expect("no answer to" not in text, f"a client could not answer: {text.strip().splitlines()[-1]}")
+
+    @cached_property
+    def _replay(self) -> Replay:
+        """The run's decision once more, from its openings alone."""
+        made = self.result
+        replay = Replay(made.run, made.candidates, search_from_json(made.search), made.asked, made.opened)
+        config = method_from_json(made.method).run(replay)
+        expect(config == made.config, f"from the same openings the method decides {config} instead of {made.config}")
+        return replay
+
+    def _check_method(self) -> None:
+        """A frozen dataclass that JSON does not change, and that opens what it announced: no more, and no less."""
+        given = self._settings["method"]
+        check_value(given)
+        for method in (given, method_from_json(self.result.method)):
+            written = json.loads(json.dumps(method_to_json(method), allow_nan=False))
+            expect(method_from_json(written) == method, f"method '{method.name}' is another one once it was JSON")
+        queries = self._replay.queries
+        bounds = method_from_json(self.result.method).bounds(self.result.candidates)
+        said, found = [type(bound).__name__ for bound in bounds], [type(query.bound).__name__ for query in queries]
+        expect(said == found, f"`bounds` announces {said}, but the method opens {found}")
+        for query in set(queries):
+            check_query(query)
+
+    def _check_repeats(self) -> None:
+        """A marked simulation is the same twice, and charges nothing."""
+        first, second = (self.tune(f"simulated {n}", simulation=Simulation(_SEED)) for n in (1, 2))
+        for name in ("config", "opened", "notes", "disclosures", "dropped", "statement"):
+            same = getattr(first, name) == getattr(second, name)
+            expect(same, f"a simulation with one seed must repeat itself, but its {name} differs")
+        expect(first.statement.startswith("SIMULATION"), "a simulation's statement must begin with that word")
+        charged = [str(path) for path in self.place.glob("simulated*/**/ledger*.db")]
+        expect(not charged, f"a simulation must charge no ledger, but wrote {charged}")
+
+    def _ledgers(self, home: str) -> list[Ledger]:
+        """The coordinator's, then the clients'."""
+        found = [
+            sorted(self.place.glob(f"{home} home/{whose}")) for whose in ("coordinator/*.db", "clients/*/ledger.db")
+        ]
+        coordinators, clients = found
+        expect(len(coordinators) == 1, f"the coordinator must have one ledger, but has {len(coordinators)}")
+        expect(len(clients) == self._clients, f"{self._clients} clients must have ledgers, but {len(clients)} have")
+        return [Ledger(path) for path in (*coordinators, *clients)]
+
+    def _check_books(self) -> None:
+        """What was spent is within epsilon and on record everywhere; then nothing more can be had."""
+        asked, spent = self.result.privacy, self.result.spent
+        assert asked is not None
+        within = 0 < spent.epsilon <= asked.epsilon and spent.delta <= asked.delta
+        expect(within, f"spent {spent}, which is not within ({asked.epsilon}, {asked.delta})")
+        ledgers = self._ledgers("first")
+        for ledger in ledgers:
+            charged = [entry.charge.events for entry in ledger.entries()]
+            expect(charged == [self.result.plan], f"{ledger.path.parent.name}: the ledger must hold the run's events")
+        before = [ledger.entries() for ledger in ledgers]
+        try:
+            self.tune("first", folder=self.place / "second")
+        except BudgetError:
+            expect(not (self.place / "second").exists(), "a run that was refused must write nothing")
+            expect([ledger.entries() for ledger in ledgers] == before, "a run that was refused must charge nothing")
+        except HushtuneError as error:
+            raise AssertionError(
+                f"a second run must be a BudgetError, but was {type(error).__name__}: {error}"
+            ) from error
+        else:
+            raise AssertionError("a second run must be refused, because the first used up the ledgers' limits")
+
+    def _check_failure(self) -> None:
+        """A client whose objective fails, as depends on its data, looks like any other."""
+        failed = self.tune("failed", _FAILING, folder=self.place / "failed")
+        records.check_saved(self.place / "failed", failed)
+        opened.check_no_trace(self.result, failed)
+        for one, other in zip(self._ledgers("first"), self._ledgers("failed"), strict=True):
+            charges = [[replace(entry.charge, run="") for entry in ledger.entries()] for ledger in (one, other)]
+            expect(charges[0] == charges[1], f"{one.path.parent.name}: a failing client is charged like any other")
+
+    def _probed(self, replay: Replay) -> Result:
+        """The same queries under seal 'clear', in a simulation."""
+        probe = opened.probe_of(replay.queries)
+        return self.tune("probed", method=probe, seal=Clear(), simulation=Simulation(_SEED))

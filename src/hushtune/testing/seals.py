@@ -1,0 +1,190 @@
+"""What every seal must do: open the exact sum of whoever answered, or nothing, and say the same thing twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hushtune.bounds import Ball, Bound
+from hushtune.client import Client, Party
+from hushtune.errors import AbortedError
+from hushtune.federation.base import Dropped
+from hushtune.federation.local import LocalFederation
+from hushtune.method import Method, Openings
+from hushtune.privacy.guarantee import Privacy
+from hushtune.privacy.policy import Policy
+from hushtune.progress import Progress
+from hushtune.query import register
+from hushtune.result import Result
+from hushtune.roster import Id
+from hushtune.rows import Rows
+from hushtune.seals import seal_from_json
+from hushtune.seals.base import Seal, floor_share
+from hushtune.search import Search
+from hushtune.space import Candidates, Config
+from hushtune.testing.toys import SPACE, Distance
+from hushtune.testing.values import expect
+from hushtune.tuning import conduct
+
+_LENGTH = 5
+_NORM = 200
+_DEVIATIONS = 8  # of a curator's noise: exceeded with a chance below 1e-14 for each value
+_CANDIDATES = SPACE.grid(x=2)
+_ANY = Policy(corrupt=0.0, insecure=True, smudging=0.0)  # a client that accepts every seal
+
+
+@register
+@dataclass(frozen=True)
+class Numbers:
+    """The integers that a client holds.
+
+    Args:
+        step: which of them.
+    """
+
+    step: int
+    name: ClassVar[str] = "hushtune-testing-numbers"
+    version: ClassVar[int] = 1
+    meaning: ClassVar[str] = "integers"
+
+    @property
+    def blocks(self) -> Mapping[str, int]:
+        """One."""
+        return {"numbers": _LENGTH}
+
+    @property
+    def bound(self) -> Ball:
+        """By their norm."""
+        return Ball(_NORM, _LENGTH)
+
+    @property
+    def scored(self) -> tuple[Search, Candidates]:
+        """Nothing that matters."""
+        return Search(), _CANDIDATES
+
+    def answer(self, party: Party) -> Any:
+        """The rows' labels."""
+        return party.data.y[self.step * _LENGTH :][:_LENGTH].astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Totals(Method):
+    """Opens sums of numbers one after the other.
+
+    Args:
+        sums: how many.
+    """
+
+    sums: int = 1
+    name: ClassVar[str] = "hushtune-testing-totals"
+
+    def bounds(self, candidates: Candidates) -> tuple[Bound, ...]:
+        """All alike."""
+        return (Numbers(0).bound,) * self.sums
+
+    def run(self, run: Openings) -> Config:
+        """Decides nothing."""
+        for step in range(self.sums):
+            run.sum(Numbers(step))
+        return run.candidates[0]
+
+
+class _Wire(LocalFederation):
+    """Clients of which some fall silent, or that get every message twice."""
+
+    silent: tuple[Id, ...] = ()
+    since = 0  # the trip from which on they are
+    twice = False
+
+    def exchange(self, name: str, out: Mapping[Id, bytes], progress: Progress) -> Mapping[Id, bytes | Dropped]:
+        """One trip."""
+        lost = self.silent if self.traffic.trips >= self.since else ()
+        heard = {client: message for client, message in out.items() if client not in lost}
+        replies = dict(super().exchange(name, heard, progress))
+        if self.twice:
+            again = super().exchange(name, heard, progress)
+            other = [client for client in heard if again[client] != replies[client]]
+            expect(not other, f"trip '{name}': the same message must get the same bytes again, but not from {other}")
+        return {**replies, **{client: Dropped("its machine is gone") for client in out if client in lost}}
+
+
+class _Trial:
+    """Random vectors, and runs that add them up."""
+
+    def __init__(self, seal: Seal, clients: int, seed: int, place: Path) -> None:
+        rng = np.random.default_rng(seed)
+        directions = rng.normal(size=(clients, 2, _LENGTH))
+        scaled = _NORM * 0.99 * directions / np.linalg.norm(directions, axis=2, keepdims=True)
+        self.vectors = np.trunc(scaled).astype(np.int64)
+        self.names = [f"client-{at}" for at in range(clients)]
+        self._seal, self._place, self._made = seal, place, 0
+        self._privacy = Privacy(50.0) if seal.noise_at == "curator" else None  # a curator's noise cannot be none
+
+    def wire(self) -> _Wire:
+        """Fresh clients, with ledgers of their own."""
+        self._made += 1
+        clients = [
+            Client(Rows(np.zeros((2 * _LENGTH, 1)), own.ravel()), Distance(SPACE), name=name, policy=_ANY)
+            for name, own in zip(self.names, self.vectors, strict=True)
+        ]
+        return _Wire(clients, self._place / str(self._made), jobs=1)
+
+    def run(self, wire: _Wire, sums: int) -> Result:
+        """Opens so many sums, and compares each with what it must be."""
+        folder = wire.home / "run"
+        given: list[Any] = [Totals(sums), self._privacy, self._seal, Search(), None, folder, True, None]
+        result = conduct(wire, _CANDIDATES, *given)
+        there = [at for at, name in enumerate(self.names) if name not in result.dropped]
+        for step, opened in enumerate(result.opened):
+            error = np.abs(np.array(opened.blocks["numbers"]) - self.vectors[there, step].sum(0)).max()
+            reach = _DEVIATIONS * opened.noise_variance**0.5
+            expect(error <= reach, f"sum {step + 1} of {len(there)} clients' vectors is off by {error}")
+        return result
+
+
+def check_seal(seal: Seal, clients: int = 10, seed: int = 0) -> None:
+    """Runs a seal with random vectors over clients of this process; an AssertionError says what broke.
+
+    Checked: sums are exact (a curator's, up to its noise); a message that comes twice gets the same bytes; with as many
+    silent clients as `dropouts` allows, from any trip on, the sum is that of the others; with one more in the first
+    trip nothing is opened, and in later ones nothing wrong. Whether a seal hides anything, no such test can show.
+
+    Args:
+        seal: an instance.
+        clients: how many; so many that `dropouts` allows for one, if it is not 0.
+        seed: of the vectors.
+    """
+    expect(seal_from_json(json.loads(json.dumps(seal.to_json()))) == seal, f"{seal} is another one once it was JSON")
+    with TemporaryDirectory(prefix="hushtune-") as place:
+        trial = _Trial(seal, clients, seed, Path(place))
+        wire = trial.wire()
+        wire.twice = True
+        trial.run(wire, sums=2)
+        wire = trial.wire()
+        trial.run(wire, sums=1)
+        allowed = floor_share(seal.dropouts, clients)
+        for since in range(wire.traffic.trips):
+            if allowed:
+                _check_silent(trial, since, allowed, aborts=False)
+            _check_silent(trial, since, allowed + 1, aborts=None if since else True)
+
+
+def _check_silent(trial: _Trial, since: int, count: int, aborts: bool | None) -> None:
+    """So many clients are silent from some trip on; whether that aborts the run may be left open."""
+    wire = trial.wire()
+    wire.silent, wire.since = tuple(trial.names[-count:]), since
+    words = f"with {count} of {len(trial.names)} clients silent from trip {since + 1} on"
+    try:
+        trial.run(wire, sums=1)
+    except AbortedError as error:
+        expect(aborts is not False, f"{words} a sum must be opened, but: {error}")
+        kept = json.loads((wire.home / "run" / "run.json").read_text(encoding="utf-8"))["opened"]
+        expect(not kept, f"{words} nothing must be opened, but {len(kept)} were")
+    else:
+        expect(not aborts, f"{words} nothing must be opened, but the sum was")
