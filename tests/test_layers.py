@@ -3,50 +3,24 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 from types import ModuleType
 
 import hushtune
 
 ROOT = Path(hushtune.__file__).parent
-ROWS = [  # lowest first; a package name stands for all its modules, unless a module is named itself
-    [
-        "errors",
-        "checks",
-        "_version",
-        "files",
-        "wire",
-        "randomness",
-        "progress",
-        "svg",
-        "space",
-        "fingerprint",
-        "identity",
-        "roster",
-    ],
-    ["privacy"],
-    ["rows", "trials", "objectives", "client", "search", "adaptive", "pairs"],
-    ["bounds", "query", "forms", "mhe", "seals", "privacy.request", "privacy.release"],
-    [
-        "federation",
-        "disclosures",
-        "sealed",
-        "curated",
-        "calibration",
-        "replay",
-        "method",
-        "result",
-        "statement",
-        "runfolder",
-        "run",
-        "simulation",
-        "tuning",
-    ],
-    ["methods", "data", "training", "flower"],
-    ["fitted", "fitting", "verification", "study", "odds", "sharing", "choosing", "planning"],
-    ["reporting"],
-    ["cli", "bench"],
-]
+PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
+
+
+def rows() -> list[list[str]]:
+    """The rows of the page's table, lowest first."""
+    table = PAGE.read_text().partition("## Layers")[2].partition("\n## ")[0]
+    cells = re.findall(r"^\| (`[^|]*`) \| ", table, re.MULTILINE)
+    return [re.findall(r"`([\w.]+)`", cell) for cell in reversed(cells)]
+
+
+ROWS = rows()  # a package name stands for all its modules, unless a module is named itself
 
 
 def row(module: str) -> int:
@@ -55,7 +29,7 @@ def row(module: str) -> int:
         for number, names in enumerate(ROWS):
             if ".".join(parts[:size]) in names:
                 return number
-    raise AssertionError(f"module {module} is in no row: add it to ROWS and to docs/architecture.md")
+    raise AssertionError(f"module {module} is in no row: add it to the table of docs/architecture.md")
 
 
 def modules() -> dict[str, Path]:
@@ -98,6 +72,21 @@ def test_no_public_name_is_hidden_by_a_module_of_the_same_name() -> None:
     assert hushtune.cli.app
     for name in hushtune.__all__:
         assert not isinstance(getattr(hushtune, name), ModuleType), name
+
+
+def test_every_name_in_the_table_is_a_module_and_there_once() -> None:
+    named = [name for names in ROWS for name in names]
+    assert len(ROWS) == 9
+    assert len(set(named)) == len(named)
+    assert [name for name in named if name not in modules()] == []
+
+
+def test_files_that_the_page_and_its_pictures_name_exist() -> None:
+    pictures = [PAGE.parent / name for name in re.findall(r"\((pictures/[\w-]+\.svg)\)", PAGE.read_text())]
+    assert len(pictures) == 3
+    for source in (PAGE, *pictures):
+        for name in re.findall(r"[\w/]+\.py\b", source.read_text()):
+            assert (ROOT.parents[1] / name).exists() or list(ROOT.rglob(name)), f"{source.name} names {name}"
 
 
 def test_the_rule_can_fail() -> None:
