@@ -1,39 +1,61 @@
-"""Every Python example in README and docs runs, in order, in an empty folder; every study in examples/ is valid."""
+"""Every Python example in README, docs and examples runs, in order, in an empty folder; every study is valid."""
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.pages import ROOT, RUN_BY, blocks, pages_of, run
+from tools.docs_pages import pages
 
 import hushtune as ht
 from hushtune.study import read
 
-ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
-LINK = re.compile(r"\]\((?!https?:)([^)#]+)\)")
+LINK = re.compile(r"\]\((?!https?:)([^)#]+)(#[^)]*)?\)")
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if CODE.search(p.read_text())], ids=lambda p: p.name)
-def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("page", pages_of("core"))
+def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    scope: dict[str, Any] = {"__name__": "example", "ht": ht}
-    for code in CODE.findall(page.read_text()):
-        if "import torch" in code or page.name in ("flower.md", "encryption.md"):
-            continue  # tests/{torch,flower,openfhe}/test_examples.py run it
-        exec(compile(code, str(page), "exec", dont_inherit=True), scope)
-    if page.name == "README.md":
+    scope = run(page)
+    if page == "README.md":
         assert all(check.holds for check in ht.verify(tmp_path / "runs" / "first"))
         assert scope["result"].spent.epsilon <= 1.0
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_links_lead_somewhere(page: Path) -> None:
-    for target in LINK.findall(page.read_text()):
-        assert (page.parent / target).exists(), target
+@pytest.mark.parametrize(("page", "folder"), RUN_BY.items())
+def test_pages_that_need_an_extra_are_run_by_its_tests(page: str, folder: str) -> None:
+    assert blocks(page)
+    assert f'pages_of("{folder}")' in (ROOT / "tests" / folder / "test_examples.py").read_text()
+    target = {"openfhe": "test-mhe"}.get(folder, f"test-{folder}")
+    assert f"make {target}" in (ROOT / ".ci" / "run").read_text().splitlines()
+
+
+def test_every_documented_command_is_run_or_covered() -> None:
+    """That they work is for `make docs-check`: here only that it knows what to do with each of them."""
+    command = [sys.executable, str(ROOT / "tools" / "docs_check.py"), "--list", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert {"make demo", "hushtune verify runs/first"} <= {row["shown"] for row in json.loads(done.stdout)["rows"]}
+
+
+@pytest.mark.parametrize("page", pages(ROOT))
+def test_links_lead_somewhere(page: str) -> None:
+    for target, anchor in LINK.findall((ROOT / page).read_text()):
+        path = (ROOT / page).parent / target
+        assert path.exists(), target
+        if anchor:
+            assert anchor[1:] in anchors(path), f"{target}{anchor}"
+
+
+def anchors(page: Path) -> set[str]:
+    """What GitHub makes of the headings."""
+    headings = re.findall(r"^#+ +(.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("study", sorted((ROOT / "examples").glob("*.toml")), ids=lambda p: p.name)

@@ -1,4 +1,4 @@
-"""The Python in docs/flower.md, and the app in examples/flower-vote, on a grid that calls the clients directly."""
+"""Python in docs that needs Flower, and the app in examples/flower-vote, on a grid that calls the clients directly."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from typing import Any
 import pytest
 from flwr.app import Context, RecordDict
 from tests.flower.direct import DirectGrid
+from tests.pages import ROOT, pages_of, run
 
 import hushtune as ht
 
-ROOT = Path(__file__).parent.parent.parent
 NODES: list[dict[str, Any]] = [{"partition-id": at, "num-partitions": 10, "hushtune-jobs": 1} for at in range(10)]
 
 
-def test_the_docs_run(capsys: pytest.CaptureFixture[str]) -> None:
-    scope: dict[str, Any] = {"__name__": "example"}
-    for code in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "flower.md").read_text(), re.DOTALL):
-        exec(compile(code, "flower.md", "exec"), scope)
+def test_the_pages_run_and_tune(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    scope = {page: run(page) for page in pages_of("flower")}["docs/flower.md"]
     scope["main"](DirectGrid(scope["app"], NODES), Context(1, 1, {}, RecordDict(), {}))
     printed = capsys.readouterr().out
     assert "10 clients were asked, 10 answered, each with 5 voters" in printed

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.pages import ROOT, pages_of, run
 
 from hushtune.study import read
 
-ROOT = Path(__file__).parent.parent.parent
 
-
-def test_the_page_about_encryption_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pages_run_and_open_averages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    scope: dict[str, Any] = {"__name__": "example"}
-    for code in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "encryption.md").read_text(), re.DOTALL):
-        exec(compile(code, "encryption.md", "exec"), scope)
+    scope = {page: run(page) for page in pages_of("openfhe")}["docs/encryption.md"]
     assert [opened.form["block"] for opened in scope["result"].opened] == ["counts", "sums"]
 
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Any
+
+import pytest
+from tests.pages import pages_of, run
 
 import hushtune as ht
 from hushtune.data import load
 
-ROOT = Path(__file__).parent.parent.parent
 
-
-def test_the_example_runs_and_scores() -> None:
-    scope: dict[str, Any] = {"__name__": "example"}
-    for code in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "objectives.md").read_text(), re.DOTALL):
-        exec(compile(code, "objectives.md", "exec"), scope)
+def test_the_pages_run_and_their_objective_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    scope = {page: run(page) for page in pages_of("torch")}["docs/objectives.md"]
     data = load("digits").train.take(range(900))
     losses = scope["objective"].losses(scope["space"].sample(6).configs, ht.Rows(data.X, data.y), 0)
     assert losses.min() < 0.5

@@ -1,0 +1,151 @@
+"""How documented commands are run: as they are, unless a rule here says what is changed, or what runs them instead.
+
+A reduced command has options added: of an option that is given twice the last one counts, so everything that is
+documented is parsed, and the same code runs on less.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from docs_pages import PageError, Shown
+
+DEPLOYED = "tests/flower/test_deployment.py::test_a_masked_vote_after_the_server_app_was_killed_on_the_way"
+PINNED = "tests/flower/test_deployment.py::test_with_tls_and_node_authentication"
+DATA = "HUSHTUNE_DATA"
+MODULES = {"torch": "torch", "dpsgd": "opacus", "flower": "flwr", "dev": "pre_commit"}
+"""The module by which an extra is known to be there."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What becomes of the commands that begin with `pattern`, a regular expression.
+
+    Args:
+        add: options that make it smaller.
+        swap: what stands for what: placeholders, and options that must not be as documented.
+        needs: extras, or the folder of data sets.
+        covered: the test (FILE::FUNCTION) or the step of .ci/run that runs it instead.
+        help: the command whose help must name all options of a covered one.
+        again: what a command prints that is tried again, twice at the most.
+        why: a few words for the listing.
+    """
+
+    pattern: str
+    why: str
+    add: str = ""
+    swap: tuple[tuple[str, str], ...] = ()
+    needs: tuple[str, ...] = ()
+    covered: str = ""
+    help: str = ""
+    again: str = ""
+
+
+def _bench(name: str, add: str, *needs: str, why: str = "reduced") -> Rule:
+    return Rule(rf"(HUSHTUNE_DATA=\S+ )?hushtune bench {name}\b", why, add, (("HUSHTUNE_DATA=... ", ""),), needs)
+
+
+RULES = (
+    # Installation and continuous integration.
+    Rule(r"make demo$", "the environment is there already", swap=(("make", "make -o .venv/core"),)),
+    Rule(r"make docs-check$", "this", covered=".ci/run: make docs-check"),
+    Rule(r"make test-all$|\.ci/run$", "every step of it is in .ci/run", covered=".ci/run: make test"),
+    *(
+        Rule(rf"make {target}$", "continuous integration", covered=f".ci/run: make {target}")
+        for target in ("test", "test-long", "test-torch", "test-dpsgd", "test-flower", "test-mhe", "test-browser")
+    ),
+    *(Rule(rf"make {target}$", "the same", covered=f".ci/run: make {target}") for target in ("lint", "docs")),
+    Rule(r"pip install\b", "resolved, not installed", swap=(("pip install", "pip install --dry-run --quiet"),)),
+    Rule(r"pre-commit install$", "as it is", needs=("dev",)),
+    Rule(r"pytest -s tests/flower/test_deployment.py -k server_app$", "continuous integration", covered=DEPLOYED),
+    # Named, not shown: the help says that they are there.
+    Rule(
+        r"hushtune( run| report| verify| plan( --method [a-z-]+)?| ledger limit| identity)?$", "its help", add="--help"
+    ),
+    Rule(r"flwr (run \. local|stop RUN_ID)$", "its help", add="--help", needs=("flower",)),
+    # Placeholders.
+    Rule(r"HUSHTUNE_HOME=\S+ hushtune ledger show$", "own home", swap=(("=...", "=."), ("=/var/lib/hushtune", "=."))),
+    Rule(r"hushtune verify DIR$", "a run of README", swap=(("DIR", "runs/first"),)),
+    Rule(
+        r"hushtune identity roster ROSTER NAME=KEY \.\.\.$",
+        "the key that was just made",
+        swap=(("KEY ...", "$(hushtune identity show FILE)"),),
+    ),
+    Rule(
+        r"hushtune identity roster roster.toml clinic-0=PUBLICKEY clinic-1=PUBLICKEY \.\.\.$",
+        "two keys",
+        swap=(
+            ("clinic-0=PUBLICKEY", "clinic-0=$(hushtune identity show client.key)"),
+            ("clinic-1=PUBLICKEY ...", "clinic-1=$(hushtune identity new other.key | sed 's/.*: //')"),
+        ),
+    ),
+    # Several machines.
+    Rule(r"flwr list$", "as it is", needs=("flower",)),
+    Rule(r"flwr run \. local\b", "as it is", needs=("flower",), again="Failed to start local SuperLink within 15s"),
+    Rule(
+        r"flower-superlink --insecure\b", "several hosts", needs=("flower",), covered=DEPLOYED, help="flower-superlink"
+    ),
+    Rule(r"flower-superlink\b", "several hosts", needs=("flower",), covered=PINNED, help="flower-superlink"),
+    Rule(
+        r"flower-supernode --insecure\b", "several hosts", needs=("flower",), covered=DEPLOYED, help="flower-supernode"
+    ),
+    Rule(r"flower-supernode\b", "several hosts", needs=("flower",), covered=PINNED, help="flower-supernode"),
+    Rule(r"flwr run \. hospitals\b.*roster", "several hosts", needs=("flower",), covered=PINNED, help="flwr run"),
+    Rule(r"flwr run \. hospitals\b", "several hosts", needs=("flower",), covered=DEPLOYED, help="flwr run"),
+    Rule(
+        r"flwr supernode register\b", "several hosts", needs=("flower",), covered=PINNED, help="flwr supernode register"
+    ),
+    # Experiments.
+    _bench("secure-sum", "--clients 10,40 --length 20"),
+    _bench("dp-hype-simulation", "--repetitions 20"),
+    _bench("speed", "--rows 20", "torch"),
+    _bench(r"dp-hype .*--data (?!digits\b)", "--quick --rows 400 --runs 2", "torch", DATA),
+    _bench("dp-hype", "--quick --runs 2", "torch"),
+    _bench("flora .*--data mnist", "--rows 200 --trials 2,3 --send 2 --folds 2 --draws 2", DATA),
+    _bench(
+        "flora .*--data",
+        "--rows 120 --trials 2,3 --send 2 --folds 2 --parties 3 --seeds 1 --draws 2 --models svm",
+        DATA,
+    ),
+    _bench("surfaces", "--clients 5 --trials 10"),
+    _bench("privtuna .*--replay", "--seeds 1", DATA),
+    _bench("privtuna .*--train", "--quick", "torch"),
+    _bench("fts .*--task landmine", "--seeds 1 --quick", DATA),
+    _bench("fts .*--task emnist", "--seeds 1", "torch", DATA),
+    _bench("fts .*--task synthetic", "--seeds 1 --agents 8 --quick"),
+    _bench("fts .*--task digits", "--seeds 1"),
+    _bench("fts-speed", "--agents 8"),
+    _bench("propose", "--runs 1000"),
+    _bench("central .*--data digits", "--quick --seeds 1 --epsilon 3", "dpsgd"),
+    _bench("central", "--quick --seeds 1 --epsilon 3", "dpsgd", DATA),
+    _bench("flower", "--nodes 3 --repeats 1", "flower"),
+    Rule(r"hushtune mhe setup && hushtune bench mhe$", "reduced", add="--clients 3"),
+)
+
+
+def rule_for(command: Shown) -> Rule | None:
+    """The first rule that fits; none: the command runs as it is."""
+    return next((rule for rule in RULES if re.match(rule.pattern, command.text)), None)
+
+
+def what_runs(command: Shown, rule: Rule | None) -> str:
+    """The text that a shell gets. A covered command is asked for its help, if the rule says so."""
+    if rule is None:
+        return command.text
+    if rule.covered:
+        return f"{rule.help} --help" if rule.help else ""
+    text = command.text
+    for placeholder, value in rule.swap:
+        text = text.replace(placeholder, value)
+    return f"{text} {rule.add}".strip()
+
+
+def check_covered(root: Path, rule: Rule) -> None:
+    """Whether what covers a command is there."""
+    place, _, name = rule.covered.partition("::" if "::" in rule.covered else ": ")
+    text = (root / place).read_text(encoding="utf-8") if (root / place).is_file() else ""
+    wanted = rf"^def {name}\(" if "::" in rule.covered else rf"^{name}$"
+    if not re.search(wanted, text, re.MULTILINE):
+        raise PageError(f"commands like {rule.pattern} are covered by {rule.covered}, which is not there")
