@@ -19,13 +19,14 @@ from hushtune.privacy import skellam
 from hushtune.privacy.noise import Noise
 from hushtune.privacy.release import contribution
 from hushtune.privacy.skellam import IntArray
+from hushtune.progress import unseen
 from hushtune.query import Query, in_blocks
 from hushtune.randomness import Randomness, SimulatedRandomness, SystemRandomness
 from hushtune.roster import Id
 from hushtune.rows import Parts
 from hushtune.sealed import Sealed
 from hushtune.search import Search
-from hushtune.space import Candidates
+from hushtune.space import Candidates, Domain
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ class Shortcut:
     """A whole run as one sum and one draw, for a marked simulation only.
 
     Because Skellam shares add up exactly, the noise of all clients together is a single Skellam draw. The clients'
-    contributions are the same that `release` would send; they are computed once and kept for further draws.
+    contributions are the same that `release` would send; they are computed once and kept for further draws. A method
+    whose clients keep trials under the run's id needs another `run` for every draw.
     """
 
     def __init__(
@@ -86,8 +88,9 @@ class Shortcut:
         variance: Fraction,
         noise_seed: int,
         sums: dict[Query, IntArray] | None = None,
+        run: str = "0" * 32,
     ) -> None:
-        self.id = "0" * 32
+        self.id = run
         self.candidates = candidates
         self.search = search
         self.asked = len(parties)
@@ -96,6 +99,7 @@ class Shortcut:
         self._variance = variance
         self._randomness = SimulatedRandomness(noise_seed, "shortcut")
         self._sums = sums if sums is not None else {}  # given, they are kept for other noise as well
+        self._scored: tuple[Search, Domain] | None = None
 
     def sum(self, query: Query) -> Mapping[str, IntArray]:
         """The exact sum, kept, plus fresh noise."""
@@ -104,9 +108,18 @@ class Shortcut:
 
     def _exact(self, query: Query) -> IntArray:
         if query not in self._sums:
+            self._score(query)
             rows = [contribution(query, party, self._parts, private=True) for party in self._parties]
             self._sums[query] = np.sum(rows, axis=0, dtype=np.int64)
         return self._sums[query]
+
+    def _score(self, query: Query) -> None:
+        """Fills the trials that an answer looks up for all parties at once, as a run does."""
+        if query.scored != self._scored:
+            search, domain = query.scored
+            units = [unit for party in self._parties for unit in party.parts(self._parts)]
+            search.fill(units, domain, 1, unseen, private=True)
+            self._scored = query.scored
 
     def sealed(self, query: Query) -> Sealed:
         """Computed from the exact sum: the same values as under encryption."""

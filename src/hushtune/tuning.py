@@ -19,7 +19,7 @@ from hushtune.adaptive import Adaptive
 from hushtune.bounds import Bound
 from hushtune.calibration import Training, left_in
 from hushtune.checks import kind
-from hushtune.client import Client, Party
+from hushtune.client import Client
 from hushtune.errors import SettingError
 from hushtune.federation.base import Federation
 from hushtune.federation.local import LocalFederation
@@ -28,6 +28,7 @@ from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.request import parts_of
 from hushtune.progress import Progress
+from hushtune.reference import Reference
 from hushtune.result import Result
 from hushtune.roster import Roster
 from hushtune.rows import Parts
@@ -61,6 +62,10 @@ def tune(
     quiet: bool = False,
 ) -> Result:
     """Has clients agree on one config, and states what that revealed.
+
+    Privacy: everything the run opens is (epsilon, delta)-differentially private for `privacy`'s unit and relation; the
+    method's docstring has its theorem. The whole cost is reserved in the coordinator's ledger, and in each client's
+    own, before anything leaves. Not covered: who takes part, how long a client takes, and the training that follows.
 
     Args:
         clients: the parties, in public order.
@@ -262,10 +267,7 @@ def _figures(
     own = dict(method.figures(parties, run.candidates, run.search)) if method.voters == 1 else {}
     if simulation.reference is None:
         return own or None
-    stand_in = LocalFederation([simulation.reference], federation.home, None, simulation.seed, federation.jobs)
-    stand_in.score(run.search, run.candidates, progress, private=False, name="reference figures")
-    (party,) = stand_in.parties.values()
-    scores = _Scores(party, run)
+    scores = Reference(simulation.reference, simulation.seed, run.search, run.candidates, federation, progress)
     variance = Fraction(run.noise.opened_variance(run.honest, len(parties)))
     shortcut = Shortcut(parties, parts, run.candidates, run.search, variance, simulation.seed)
     arms = method.variants()
@@ -278,27 +280,3 @@ def _figures(
                 advance(1)
             means[name] = float(np.mean(found))
     return {"chosen": scores.of(chosen), **scores.arms, "draws": simulation.draws, "means": means, **own}
-
-
-class _Scores:
-    """How good configs are on the reference's data; what fails is as bad as the worst that does not."""
-
-    def __init__(self, party: Party, run: Run) -> None:
-        self._party, self._seed = party, run.search.seed
-        if isinstance(run.search, Adaptive):
-            losses = np.array([loss for _, loss in run.search.found(party, run.candidates.space)])
-        else:
-            losses = party.losses(run.candidates.configs, self._seed)
-        good = 1 - losses[np.isfinite(losses)]
-        if not len(good):
-            raise SettingError("the simulation's reference must score at least one candidate, but all of them failed")
-        self._worst = float(good.min())
-        self.arms = {"opt": float(good.max())}
-        if not isinstance(run.search, Adaptive):
-            every = np.where(np.isfinite(losses), 1 - losses, self._worst)
-            self.arms["random_guess"] = float(every.mean())
-
-    def of(self, config: Config) -> float:
-        """A config's score."""
-        (loss,) = self._party.losses([config], self._seed)
-        return float(1 - loss) if np.isfinite(loss) else self._worst

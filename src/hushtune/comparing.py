@@ -1,0 +1,222 @@
+"""`compare`: several methods, seals and guarantees on one simulated federation, from the same trials."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from hushtune.checks import kind
+from hushtune.client import Client
+from hushtune.comparison import ARMS, Arm, Comparison
+from hushtune.errors import HushtuneError, SettingError
+from hushtune.federation.local import LocalFederation
+from hushtune.files import replace
+from hushtune.fingerprint import fingerprint
+from hushtune.method import Facts, Method
+from hushtune.privacy.guarantee import Privacy
+from hushtune.privacy.request import parts_of
+from hushtune.privacy.skellam import IntArray
+from hushtune.progress import Progress
+from hushtune.query import Query
+from hushtune.reference import Reference
+from hushtune.result import Result
+from hushtune.seals.base import Seal
+from hushtune.search import Search
+from hushtune.simulation import Shortcut, Simulation
+from hushtune.space import Candidates, Config, Domain
+from hushtune.tuning import method_to_json, settled, tune
+
+Combination = tuple[Method, Seal, Privacy | None]
+
+
+def compare(
+    clients: Sequence[Client],
+    candidates: Domain,
+    *,
+    methods: Sequence[Method],
+    seals: Sequence[Seal],
+    privacies: Sequence[Privacy | None],
+    simulation: Simulation,
+    search: Search | None = None,
+    folder: str | Path | None = None,
+    home: str | Path | None = None,
+    jobs: int | None = None,
+    quiet: bool = False,
+) -> Comparison:
+    """Runs every combination of methods, seals and guarantees, so that a user can choose one.
+
+    Each is run once through the whole protocol, which tells what it opens, sends and takes; its choice is then repeated
+    over `simulation.draws` draws of the noise and scored on the simulation's reference. Candidates are scored once for
+    all. A combination that hushtune refuses is listed with the reason.
+
+    It is a marked simulation: no ledger is charged, so nothing of it may be shown to others if the data is private. Use
+    it on data that you may look at, choose, and then `tune` once for real.
+
+    Args:
+        clients: the simulated parties, in public order.
+        candidates: the public list to choose from; or a space, for methods that search it.
+        methods: at least one, e.g. `[Vote(), Surface()]`.
+        seals: at least one, e.g. `[Masked(), Curator()]`.
+        privacies: at least one guarantee, each with its unit and relation; None: exact values are opened.
+        simulation: its seed, the reference that scores the choices, and the draws.
+        search: how clients fill their trials. Default: every candidate is scored, whatever the method; in a space, as
+            each method would do it.
+        folder: where every run's folder is kept, and what was scored; the same call goes on where it was interrupted.
+        home: folder of cached trials. Default: $HUSHTUNE_HOME, else .hushtune in the current folder.
+        jobs: processes for scoring. Default: one per core.
+        quiet: no progress bars.
+
+    Raises:
+        SettingError: an argument breaks a constraint, or every combination is refused.
+    """
+    kind("simulation", simulation, Simulation, optional=False)
+    for name, values, wanted in (
+        ("methods", methods, Method),
+        ("seals", seals, Seal),
+        ("privacies", privacies, Privacy),
+    ):
+        if not isinstance(values, Sequence) or not values:
+            raise SettingError(f"{name} must be a list with at least one entry, but got {values!r}")
+        for value in values:
+            kind(f"each of {name}", value, wanted, optional=wanted is Privacy)
+    if search is None and isinstance(candidates, Candidates):
+        search = Search()
+    place = Path(folder) if folder is not None else None
+    work = _Work(clients, candidates, simulation, search, place, home, jobs, Progress(quiet))
+    arms = work.arms([(method, seal, privacy) for method in methods for seal in seals for privacy in privacies])
+    if all(arm.result is None for arm in arms):
+        raise SettingError(f"every combination is refused; the first: {arms[0].refused}")
+    found = Comparison(tuple(arms), simulation.seed, simulation.draws, work.reference_arms)
+    if place is not None:
+        found.save(place)
+    return found
+
+
+@dataclass
+class _Work:
+    """What all arms share."""
+
+    clients: Sequence[Client]
+    domain: Domain
+    simulation: Simulation
+    search: Search | None
+    folder: Path | None
+    home: str | Path | None
+    jobs: int | None
+    progress: Progress
+
+    def __post_init__(self) -> None:
+        self._federation = self._simulated()
+        self._references: dict[tuple[Search, Candidates], Reference] = {}
+
+    def _simulated(self) -> LocalFederation:
+        home = Path(self.home) if self.home is not None else None
+        return LocalFederation(self.clients, home, None, self.simulation.seed, self.jobs)
+
+    @property
+    def reference_arms(self) -> dict[str, float]:
+        """The best candidate's score and the mean candidate's, if all arms have the same."""
+        found = [reference.arms for reference in self._references.values()]
+        return found[0] if len(found) == 1 else {}
+
+    def arms(self, combinations: Sequence[Combination]) -> list[Arm]:
+        """All of them, in order."""
+        if isinstance(self.domain, Candidates) and type(self.search) is Search:
+            self._federation.score(self.search, self.domain, self.progress, private=False)
+        found = []
+        with self.progress.phase("comparing", len(combinations)) as advance:
+            for combination in combinations:
+                found.append(self._arm(*combination))
+                advance(1)
+        return found
+
+    def _arm(self, method: Method, seal: Seal, privacy: Privacy | None) -> Arm:
+        try:
+            final, facts, _ = settled(self.domain, method, len(self.clients), privacy, seal, self.search)
+            seal.check(len(self.clients))
+            folder = self._folder(final, facts)
+            result = self._result(method, facts, folder)
+        except HushtuneError as error:
+            return Arm(label_of(method), seal.name, privacy, refused=str(error))
+        scores = self._scores(final, facts, result, folder)
+        return Arm(label_of(method), seal.name, privacy, result, scores, folder.name if folder is not None else None)
+
+    def _folder(self, final: Method, facts: Facts) -> Path | None:
+        """One folder per arm, named after it and after everything that its outcome depends on."""
+        if self.folder is None:
+            return None
+        parties = [*self._federation.parties.values()]
+        kept = [(party.data_key, party.objective_key) for party in parties]
+        same = [facts.candidates.to_json(), method_to_json(final), facts.seal.to_json(), facts.search.to_json()]
+        own = facts.privacy.to_json() if facts.privacy is not None else None
+        key = fingerprint([same, own, kept, self.simulation.seed, self.simulation.draws, self.simulation.reference])
+        epsilon = "exact" if facts.privacy is None else f"{facts.privacy.epsilon:g}"
+        return self.folder / ARMS / f"{final.name}-{facts.seal.name}-{epsilon}-{key[:10]}"
+
+    def _result(self, method: Method, facts: Facts, folder: Path | None) -> Result:
+        if folder is not None and (folder / "result.json").exists():
+            return Result.load(folder)
+        return tune(
+            self.clients,
+            self.domain,
+            method=method,
+            privacy=facts.privacy,
+            seal=facts.seal,
+            search=self.search,
+            simulation=Simulation(self.simulation.seed),
+            folder=folder,
+            home=self.home,
+            jobs=self.jobs,
+            quiet=True,
+        )
+
+    def _scores(self, final: Method, facts: Facts, result: Result, folder: Path | None) -> tuple[float, ...]:
+        """The reference's scores of what is chosen over draws of the noise; of the one choice, if there is no noise."""
+        if self.simulation.reference is None:
+            return ()
+        reference = self._reference(facts)
+        kept = folder / "scores.json" if folder is not None else None
+        if kept is not None and kept.exists():
+            return tuple(float(score) for score in json.loads(kept.read_text(encoding="utf-8")))
+        scores = tuple(reference.of(config) for config in self._choices(final, facts, result))
+        if kept is not None:
+            replace(kept, json.dumps(scores) + "\n")
+        return scores
+
+    def _choices(self, final: Method, facts: Facts, result: Result) -> Iterator[Config]:
+        if facts.privacy is None:
+            yield result.config
+            return
+        parties = list(self._simulated().parties.values())  # of its own: nothing depends on what else is compared
+        count, parts = len(parties), parts_of(final.voters, facts.privacy)
+        noise = facts.seal.noise(result.noise["scale"])
+        variance = Fraction(noise.opened_variance(facts.seal.honest(count), count))
+        sums: dict[Query, IntArray] = {}
+        for draw in range(self.simulation.draws):
+            run = fingerprint([result.run, draw])[:32]
+            seed = int(run[:8], 16)
+            yield final.run(Shortcut(parties, parts, facts.candidates, facts.search, variance, seed, sums, run))
+
+    def _reference(self, facts: Facts) -> Reference:
+        key = (facts.search, facts.candidates)
+        if key not in self._references:
+            assert self.simulation.reference is not None
+            self._references[key] = Reference(
+                self.simulation.reference,
+                self.simulation.seed,
+                facts.search,
+                facts.candidates,
+                self._federation,
+                Progress(quiet=True),
+            )
+        return self._references[key]
+
+
+def label_of(method: Method) -> str:
+    """A method's name, and those of its settings that are not the default's."""
+    given, usual = method_to_json(method), method_to_json(type(method)())
+    own = [f"{name}={value}" for name, value in given.items() if value != usual[name]]
+    return f"{method.name}({', '.join(own)})" if own else method.name
