@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-long test-torch test-dpsgd test-flower test-mhe test-browser screenshots bench docs lint format clean
+.PHONY: help demo test test-all test-long test-torch test-dpsgd test-flower test-mhe test-browser test-release screenshots bench docs lint format dist licences clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -72,6 +72,21 @@ bench: $(VENV)/torch $(VENV)/flower ## docs/results/performance.md: every speed 
 	-HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/hushtune mhe setup
 	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/hushtune bench bars $(FULL) --out docs/results/performance.md
 
+$(VENV)/release: $(VENV)/test
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[release]'
+	@touch $@
+
+dist: $(VENV)/release ## wheel and sdist in dist/; the same sources give the same bytes
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+
+test-release: $(VENV)/release ## wheel and sdist; the wheel and each extra in empty environments outside this folder
+	$(BIN)/pytest -o addopts="-q --strict-markers --import-mode=importlib" tests/release
+
+licences: $(VENV)/dpsgd $(VENV)/flower ## docs/licences.md, from what is installed
+	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/hushtune mhe setup
+	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/python tools/licences.py docs/licences.md
+
 screenshots: $(VENV)/browser ## pictures of the demo's report for README and docs
 	$(BIN)/python tests/browser/screenshots.py runs/demo docs/pictures
 
@@ -92,7 +107,7 @@ format: $(VENV)/dev ## rewrite files in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test-all: test test-long lint docs test-torch test-dpsgd test-flower test-mhe test-browser ## everything
+test-all: test test-long lint docs test-torch test-dpsgd test-flower test-mhe test-browser test-release ## everything
 
 clean: ## remove what the targets above made
-	rm -rf $(VENV) runs site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) runs site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -316,6 +316,7 @@ def bench_flower(
     json: Json = False,
 ) -> None:
     """A masked vote on Flower's simulation engine, beside Flower's own SecAgg+."""
+    import hushtune.flower  # noqa: F401 (says what to install, if Flower is missing)
     from hushtune.bench import flower
     from hushtune.cli import show
     from hushtune.progress import Progress
@@ -331,8 +332,10 @@ def bench_mhe(
     """PrivTuna's Tables II and III: CPU seconds of multiparty CKKS, all parties and the server together."""
     from hushtune.bench import mhe
     from hushtune.cli import show
+    from hushtune.mhe.environment import interpreter
     from hushtune.progress import Progress
 
+    interpreter()  # says what to set up, if OpenFHE is missing
     show.rows(mhe.rows(_counts("clients", clients), Progress(quiet=json)), as_json=json)
 
 
@@ -410,6 +413,7 @@ def bench_central(
     json: Json = False,
 ) -> None:
     """One owner's private model, by every way to choose its config: accuracy against the total epsilon."""
+    import hushtune.training.dpsgd  # noqa: F401 (says what to install, if Opacus is missing)
     from hushtune.bench import central, central_figures
     from hushtune.cli import show
     from hushtune.progress import Progress
