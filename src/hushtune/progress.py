@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -49,7 +50,8 @@ class Progress:
 
         columns: list[Any] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
         columns += [TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()]
-        with Bars(*columns, console=_error_console()) as bars:
+        shared = sys.stdout.isatty()  # only then may output be moved above the bars: a file must get what is printed
+        with Bars(*columns, console=_error_console(), redirect_stdout=shared) as bars:
             task = bars.add_task(name, total=total)
             few = each if 1 < len(each) <= _MOST_BARS else ()
             own = [bars.add_task(f"  {one}", total=total // len(few)) for one in few]
