@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-long test-torch test-dpsgd test-flower test-mhe test-browser test-release screenshots bench docs lint format dist licences clean
+.PHONY: help demo test test-all test-long test-torch test-dpsgd test-flower test-mhe test-browser test-release screenshots bench docs docs-check lint format dist licences clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -87,6 +87,9 @@ licences: $(VENV)/dpsgd $(VENV)/flower ## docs/licences.md, from what is install
 	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/hushtune mhe setup
 	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/python tools/licences.py docs/licences.md
 
+docs-check: $(VENV)/flower $(VENV)/torch $(VENV)/dpsgd ## every command that README and docs show, once; long ones on less (10 minutes)
+	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/python tools/docs_check.py
+
 screenshots: $(VENV)/browser ## pictures of the demo's report for README and docs
 	$(BIN)/python tests/browser/screenshots.py runs/demo docs/pictures
 
@@ -107,7 +110,7 @@ format: $(VENV)/dev ## rewrite files in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test-all: test test-long lint docs test-torch test-dpsgd test-flower test-mhe test-browser test-release ## everything
+test-all: test test-long lint docs test-torch test-dpsgd test-flower test-mhe docs-check test-browser test-release ## everything
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) runs site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

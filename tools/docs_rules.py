@@ -29,6 +29,7 @@ class Rule:
         needs: extras, or the folder of data sets.
         covered: the test (FILE::FUNCTION) or the step of .ci/run that runs it instead.
         help: the command whose help must name all options of a covered one.
+        inline: only where the command is named in a sentence.
         again: what a command prints that is tried again, twice at the most.
         why: a few words for the listing.
     """
@@ -41,6 +42,7 @@ class Rule:
     covered: str = ""
     help: str = ""
     again: str = ""
+    inline: bool = False
 
 
 def _bench(name: str, add: str, *needs: str, why: str = "reduced") -> Rule:
@@ -54,18 +56,22 @@ RULES = (
     Rule(r"make test-all$|\.ci/run$", "every step of it is in .ci/run", covered=".ci/run: make test"),
     *(
         Rule(rf"make {target}$", "continuous integration", covered=f".ci/run: make {target}")
-        for target in ("test", "test-long", "test-torch", "test-dpsgd", "test-flower", "test-mhe", "test-browser")
+        for target in (
+            *("test", "test-long", "test-torch", "test-dpsgd", "test-flower", "test-mhe", "test-browser"),
+            *("test-release", "lint", "docs"),
+        )
     ),
-    *(Rule(rf"make {target}$", "the same", covered=f".ci/run: make {target}") for target in ("lint", "docs")),
     Rule(r"pip install\b", "resolved, not installed", swap=(("pip install", "pip install --dry-run --quiet"),)),
     Rule(r"pre-commit install$", "as it is", needs=("dev",)),
     Rule(r"pytest -s tests/flower/test_deployment.py -k server_app$", "continuous integration", covered=DEPLOYED),
-    # Named, not shown: the help says that they are there.
-    Rule(
-        r"hushtune( run| report| verify| plan( --method [a-z-]+)?| ledger limit| identity)?$", "its help", add="--help"
-    ),
-    Rule(r"flwr (run \. local|stop RUN_ID)$", "its help", add="--help", needs=("flower",)),
+    # Named in a sentence: the help says that they are there, with their options.
+    Rule(r"hushtune ledger show$", "as it is"),
+    Rule(r"hushtune( [a-z][a-z0-9-]*){0,2}$", "named: its help", add="--help", inline=True),
+    Rule(r"hushtune (run --json|plan --method [a-z-]+)$", "named: its help", add="--help", inline=True),
+    Rule(r"hushtune --(install|show)-completion$", "would change the user's shell: help", add="--help", inline=True),
+    Rule(r"flwr (run \. local|stop RUN_ID)$", "named: its help", add="--help", needs=("flower",), inline=True),
     # Placeholders.
+    Rule(r"hushtune COMMAND --help$", "one of them", swap=(("COMMAND", "run"),)),
     Rule(r"HUSHTUNE_HOME=\S+ hushtune ledger show$", "own home", swap=(("=...", "=."), ("=/var/lib/hushtune", "=."))),
     Rule(r"hushtune verify DIR$", "a run of README", swap=(("DIR", "runs/first"),)),
     Rule(
@@ -127,7 +133,8 @@ RULES = (
 
 def rule_for(command: Shown) -> Rule | None:
     """The first rule that fits; none: the command runs as it is."""
-    return next((rule for rule in RULES if re.match(rule.pattern, command.text)), None)
+    fitting = (rule for rule in RULES if re.match(rule.pattern, command.text))
+    return next((rule for rule in fitting if command.inline or not rule.inline), None)
 
 
 def what_runs(command: Shown, rule: Rule | None) -> str:

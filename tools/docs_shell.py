@@ -59,6 +59,7 @@ class Scratch:
             MARK: str(self.folder),
             "PATH": f"{Path(sys.prefix) / 'bin'}:{os.environ['PATH']}",
             "PYTHONPATH": str(self.tree / "src"),
+            **({"HUSHTUNE_DATA": str(Path(data).absolute())} if (data := os.environ.get("HUSHTUNE_DATA")) else {}),
             "FLWR_HOME": str(self.folder / "flwr"),
             "FLWR_LOCAL_SUPERLINK_HTTP_API_PORT": str(_free_port()),
             "FLWR_LOCAL_CONTROL_API_PORT": str(_free_port()),
