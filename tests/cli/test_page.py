@@ -16,17 +16,26 @@ from hushtune.study import _TABLES
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 
 
-def commands(command: Any, name: str) -> Iterator[str]:
+def commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
     inner = getattr(command, "commands", None)
     if inner is None:
-        yield name
+        yield name, command
     for word, sub in (inner or {}).items():
         yield from commands(sub, f"{name} {word}")
 
 
+COMMANDS = dict(commands(typer.main.get_command(app), "hushtune"))
+
+
 def test_every_command_is_on_the_page_and_no_other() -> None:
     named = re.findall(r"^\| `(hushtune [a-z -]+)` \|", PAGE, re.MULTILINE)
-    assert sorted(named) == sorted(commands(typer.main.get_command(app), "hushtune"))
+    assert sorted(named) == sorted(COMMANDS)
+
+
+def test_every_command_takes_json_as_the_page_says() -> None:
+    assert "Every command takes it." in PAGE.partition("## For programs: `--json`")[2].partition("##")[0]
+    for name, command in COMMANDS.items():
+        assert any("--json" in option.opts for option in command.params), name
 
 
 def test_exit_codes_are_those_of_the_program() -> None:

@@ -13,7 +13,11 @@ from hushtune.testing.values import check_value, expect
 
 
 def check_query(query: Query) -> None:
-    """Tries a query and its bound; an AssertionError says what broke."""
+    """Tries a query and its bound; an AssertionError says what broke.
+
+    Args:
+        query: a registered one, with the settings that are tried.
+    """
     check_value(query)
     try:
         hash(query)
