@@ -84,9 +84,10 @@ def test_what_is_not_measured_is_kept_with_its_date_or_named(tmp_path: Path) -> 
     assert [row["name"] for row in rows] == [*(bar.name for bar in TABLE), "bench"]
     text = bars_page.page(rows, "page.json")
     assert "(full form, 2026-01-02)" in text
-    assert "`hushtune bench bars --only wrong` does" in text
+    assert "- `wrong`: not measured yet; `hushtune bench bars` does" in text
     assert "**sums: 9 clients** (`many`)" in text
-    assert "Other processes kept 25% of all cores busy when it began. Why: it is work" in text
+    assert "Other processes kept 25% of all cores busy when its command began" in text
+    assert "CPU seconds in all. Why: it is work." in text
     assert "900: elsewhere" in text
     assert "6 bars: 4 met, 1 missed (many), 1 not measured (wrong)" in text
     assert rows[-1]["figure"] == round(rows[0]["seconds"])

@@ -261,7 +261,8 @@ def _stated(bar: Bar, work: Path) -> Row:
 
 def _unmeasured(bar: Bar) -> Row:
     empty = dict.fromkeys(("figure", "met", "seconds", "cpu_seconds", "others", "measured", "machine", "hushtune"))
-    return {**empty, "not_measured": f"not measured yet; `{MEASURE} --only {bar.name}` does"}
+    form = f"{MEASURE} --full" if bar.command.full else MEASURE
+    return {**empty, "not_measured": f"not measured yet; `{form}` does"}
 
 
 def whole(measured: Measured) -> float:

@@ -11,6 +11,7 @@ from hushtune.bench import machine
 from hushtune.bench.bars import MEASURE, Row
 from hushtune.files import replace
 
+_TIMED = ("s", "CPU s", "times", "of it")  # units of figures that other work on the machine can change
 _BUSY = 0.1  # share of all cores that others may use before it is said beside a missed bar
 
 _BEGIN = """# Performance
@@ -102,18 +103,23 @@ def _missed(rows: Sequence[Row]) -> str:
 
 
 def _reason(row: Row) -> str:
-    busy = row["others"] is not None and row["others"] > _BUSY
-    beside = f"Other processes kept {_share(row['others'])} of all cores busy when it began. " if busy else ""
-    return beside + (f"Why: {row['why']}" if row["why"] else "No other reason is known." if busy else "Not explained.")
+    """Why a bar was missed: what is known of it, and other work on the machine where that may count."""
+    busy = row["unit"] in _TIMED and row["others"] is not None and row["others"] > _BUSY
+    beside = (
+        f"Other processes kept {_share(row['others'])} of all cores busy when its command began, which used "
+        f"{_number(row['cpu_seconds'])} CPU seconds in all. "
+    )
+    known = f"Why: {row['why']}." if row["why"] else "No other reason is known." if busy else "Not explained."
+    return beside + known if busy else known
 
 
 def _unmeasured(rows: Sequence[Row]) -> str:
-    found = [
-        f"- {row['group']}: {row['what']} (`{row['name']}`): {row['not_measured']}"
-        for row in rows
-        if row["not_measured"]
-    ]
-    return "## What was not measured\n\n" + "\n".join(found) if found else ""
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        if row["not_measured"]:
+            reasons.setdefault(row["not_measured"], []).append(f"`{row['name']}`")
+    lines = [f"- {', '.join(names)}: {reason}" for reason, names in reasons.items()]
+    return "## What was not measured\n\n" + "\n".join(lines) if lines else ""
 
 
 def _table(group: str, rows: Sequence[Row], latest: str) -> str:

@@ -27,7 +27,7 @@ PROPOSE = Command("bench propose", 15)
 
 _SIGNED = (
     "with pinned identities a committee signs who answered, in a trip of its own; without it a lying server could open "
-    "single inputs (threat model). Unpinned, the bar is met."
+    "single inputs; unpinned, the bar is met"
 )
 _BATCHED = "1: a plain PyTorch loop over the candidates, in the same run"
 _SECAGG = "15.9: Flower's SecAgg+, 15 shares, on such a machine (known, not measured by this command)"
