@@ -162,14 +162,22 @@ class Comparison:
         }
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Writes comparison.json."""
+        """Writes comparison.json.
+
+        Args:
+            folder: made if it is not there.
+        """
         path = Path(folder) / FILE
         replace(path, json.dumps(self.to_json(), indent=2, allow_nan=False) + "\n")
         return path
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Comparison:
-        """The comparison kept in a folder."""
+        """The comparison kept in a folder.
+
+        Args:
+            folder: one that `save` wrote into, or that was given to `compare` as `folder`.
+        """
         path = Path(folder) / FILE
         try:
             raw = json.loads(path.read_text(encoding="utf-8"))
