@@ -22,7 +22,6 @@ FLOWER = Command("bench flower --nodes 50 --repeats 3", 90)
 ENCRYPTED = Command("bench mhe --clients 10,20", 120)
 SURFACES = Command("bench surfaces", 45)
 AGENTS = Command("bench fts-speed --agents 29,100,200,400", 10)
-LANDMINE = Command("bench fts --task landmine --seeds 1 --quick --out {work}/landmine", 540, full=True)
 PROPOSE = Command("bench propose", 15)
 
 _SIGNED = (
@@ -200,7 +199,6 @@ def _others() -> list[Bar]:
     linear = "an agent's cost among 400 agents, over that among 100 (linear: 1; a quarter for noise)"
     secagg = "1: Flower's SecAgg+, the same integers on the same nodes, in the same run"
     searches = "a search of 100 trials beside its objective of .2 s each: the rest, as a share"
-    landmine = "landmine: 29,000 fits tabulated, then one seed"
     faster = "one iteration of 29 agents, times less CPU"
     iteration = "one iteration of 200 agents, M=100, P=4"
     return [
@@ -221,7 +219,6 @@ def _others() -> list[Bar]:
         Bar("fts-iteration", agents, iteration, AGENTS, value("seconds", agents=200), "s", 0.1),
         Bar("fts-published", agents, faster, AGENTS, value("ratio", agents=29), "times", 20, authors, "higher"),
         Bar("fts-linear", agents, linear, AGENTS, _per_agent, "times", 1.25),
-        Bar("fts-landmine", agents, landmine, LANDMINE, whole, "s", 900),
         Bar("propose", tests, "100,000 runs over 100 candidates, the slowest setting", PROPOSE, _slowest, "s", 60),
     ]
 
