@@ -68,7 +68,7 @@ test-mhe: $(VENV)/flower ## multiparty CKKS: finds a Python that OpenFHE has a w
 	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/hushtune mhe setup
 	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/pytest -n $(JOBS) -o addopts="-q --strict-markers --import-mode=importlib" tests/openfhe
 
-bench: $(VENV)/torch $(VENV)/flower ## docs/results/performance.md: every speed bar, measured (FULL=--full: 15 minutes more)
+bench: $(VENV)/torch $(VENV)/flower ## docs/results/performance.md: every speed bar, measured (FULL=--full: 20 minutes more)
 	-HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/hushtune mhe setup
 	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/hushtune bench bars $(FULL) --out docs/results/performance.md
 

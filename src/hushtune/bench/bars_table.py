@@ -10,6 +10,7 @@ from hushtune.bench.bars import Bar, Command, Measured, whole
 
 BASICS = Command("bench basics", 20)
 DEMO = Command("run examples/digits.toml --out {work}/demo --quiet", 40)
+COMPARISON = Command("compare examples/compare.toml --out {work}/compare --quiet", 300, full=True)
 PLAN = Command("plan --clients 100 --candidates 66 --epsilon 1", 5)
 FEW_NEIGHBOURS = Command("bench secure-sum --clients 100 --neighbours 15", 3)
 SUMS = Command("bench secure-sum --clients 100,1000", 60)
@@ -79,6 +80,7 @@ def _starts() -> list[Bar]:
             None,
         ),
         Bar("demo", group, "`make demo` after the install: 100 clients, 66 candidates", DEMO, whole, "s", 120),
+        Bar("compare", group, "`hushtune compare`: all five systems on digits", COMPARISON, whole, "s", 600),
         Bar("plan", group, "`hushtune plan`, README's example", PLAN, whole, "s", None),
         Bar("report", group, "a report of 100 candidates", BASICS, value("cpu_seconds", name="report"), "CPU s", None),
         Bar("trials-kept", group, again, BASICS, value("scored_again", name="rerun"), "configs", 0),
