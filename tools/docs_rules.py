@@ -128,12 +128,6 @@ RULES = (
     _bench("central", "--quick --seeds 1 --epsilon 3", "dpsgd", DATA),
     _bench("flower", "--nodes 3 --repeats 1", "flower"),
     Rule(r"hushtune mhe setup && hushtune bench mhe$", "reduced", add="--clients 3"),
-    Rule(
-        r"hushtune bench mhe --clients\b",
-        "reduced, with its environment",
-        add="--clients 3",
-        swap=(("hushtune bench", "hushtune mhe setup && hushtune bench"),),
-    ),
     _bench("bars", "--only plan", why="one bar"),
     Rule(r"make bench\b", "20 minutes", covered="tests/bench/test_bars.py::test_the_command_writes_the_page"),
 )

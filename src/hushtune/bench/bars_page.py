@@ -142,7 +142,7 @@ def _commands(rows: Sequence[Row]) -> str:
         "",
         f"`{MEASURE} --only NAME` runs one of these commands; each can be run by hand, with `--json` for one object.",
         "",
-        "| command | form | measured | seconds | CPU seconds | others' share before |",
+        "| hushtune ... | form | measured | seconds | CPU seconds | others' share before |",
         "|---|---|---|---|---|---|",
     ]
     for command in dict.fromkeys(row["command"] for row in rows if row["command"] != MEASURE):
@@ -150,7 +150,7 @@ def _commands(rows: Sequence[Row]) -> str:
         form = "full" if row["full"] else "quick"
         values = (row["measured"], row["seconds"], row["cpu_seconds"])
         share = "" if row["others"] is None else _share(row["others"])
-        lines.append(f"| `{command}` | {form} | {' | '.join(map(_cell, values))} | {share} |")
+        lines.append(f"| `{command.removeprefix('hushtune ')}` | {form} | {' | '.join(map(_cell, values))} | {share} |")
     return "\n".join(lines)
 
 
