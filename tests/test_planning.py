@@ -9,8 +9,8 @@ import pytest
 import hushtune as ht
 from hushtune.bench.secure_sum import rows
 from hushtune.odds import noise
-from hushtune.planning import _loudest
 from hushtune.progress import Progress
+from hushtune.voting import _loudest
 
 
 def plan(*arguments: Any, **settings: Any) -> ht.Plan:

@@ -12,14 +12,14 @@ import pytest
 import hushtune as ht
 from hushtune.methods.regions import Weights, attention
 from hushtune.privacy.accounting import Sums
-from hushtune.sharing import HEARD, LOST, Setting
+from hushtune.sharing import HEARD, LOST, Sharing
 
 PRIVACY = ht.Privacy(7.0, 1e-3, neighbours="zero-out")
 CANDIDATES = ht.Space(x=ht.Float(0.0, 1.0), y=ht.Float(0.0, 1.0)).sample(50)
 
 
-def setting(clients: int = 40, method: ht.Thompson | None = None) -> Setting:
-    return Setting(clients, CANDIDATES, method or ht.Thompson(), PRIVACY, ht.Curator(), Sums(), 0.5)
+def setting(clients: int = 40, method: ht.Thompson | None = None) -> Sharing:
+    return Sharing(clients, CANDIDATES, method or ht.Thompson(), PRIVACY, ht.Curator(), Sums(), 0.5)
 
 
 @pytest.mark.parametrize("uses", ["last", "mean"])

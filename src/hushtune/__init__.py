@@ -13,6 +13,8 @@ from hushtune._version import __version__
 
 if TYPE_CHECKING:
     from hushtune.client import Client
+    from hushtune.comparing import compare
+    from hushtune.comparison import Arm, Comparison
     from hushtune.errors import (
         AbortedError,
         BudgetError,
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from hushtune.objectives.neural import TorchObjective as TorchObjective
     from hushtune.objectives.sklearn import SklearnObjective
     from hushtune.odds import Agreement
-    from hushtune.planning import Plan, plan
+    from hushtune.planning import plan
     from hushtune.privacy.guarantee import Privacy
     from hushtune.privacy.ledger import Ledger
     from hushtune.privacy.policy import Policy
@@ -52,9 +54,12 @@ if TYPE_CHECKING:
     from hushtune.training.trying import RepeatAndSelect, TryAll, Untuned
     from hushtune.tuning import tune
     from hushtune.verification import verify
+    from hushtune.voting import Plan
 
 _HOMES = {
     "client": ["Client"],
+    "comparing": ["compare"],
+    "comparison": ["Arm", "Comparison"],
     "errors": ["AbortedError", "BudgetError", "HushtuneError", "LedgerError", "RefusedError", "SettingError"],
     "identity": ["Identity"],
     "methods.combine": ["Combine"],
@@ -67,7 +72,7 @@ _HOMES = {
     "training.dpsgd": ["DPSGD"],
     "training.trying": ["RepeatAndSelect", "TryAll", "Untuned"],
     "odds": ["Agreement"],
-    "planning": ["Plan", "plan"],
+    "planning": ["plan"],
     "objectives.base": ["Objective", "objective"],
     "objectives.neural": ["TorchObjective"],
     "objectives.sklearn": ["SklearnObjective"],
@@ -87,6 +92,7 @@ _HOMES = {
     "space": ["Candidates", "Choice", "Config", "Float", "Int", "Space"],
     "tuning": ["tune"],
     "verification": ["verify"],
+    "voting": ["Plan"],
 }
 _MODULES = ("data", "flower", "training")
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -94,12 +100,14 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "AbortedError",
     "Agreement",
+    "Arm",
     "BudgetError",
     "Candidates",
     "Choice",
     "Clear",
     "Client",
     "Combine",
+    "Comparison",
     "Config",
     "Curator",
     "Fitted",
@@ -134,6 +142,7 @@ __all__ = [
     "Untuned",
     "Vote",
     "__version__",
+    "compare",
     "fit",
     "objective",
     "plan",

@@ -6,7 +6,6 @@ can be simulated.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -15,24 +14,19 @@ import numpy as np
 
 from hushtune.calibration import calibrate, plan_of
 from hushtune.errors import SettingError
-from hushtune.method import Facts
+from hushtune.expecting import Books, Setting
 from hushtune.methods.doubling import simulate
 from hushtune.methods.propose import STEPS, NoisyMax, ProposeTest
-from hushtune.privacy.accounting import Rule, rule_to_json
-from hushtune.privacy.events import Event
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.skellam import IntArray
 from hushtune.privacy.steps import PureTests
 from hushtune.rows import MOST_VOTERS
-from hushtune.seals.base import Seal
-from hushtune.search import Search
-from hushtune.space import Candidates, FloatArray
+from hushtune.space import FloatArray
 from hushtune.tuning import method_to_json
 
 SPREAD = 0.5
 _BEST = 0.95  # the best candidate's mean score
 _WORKS, _HOPELESS = 0.8, 0.4  # how much of the way from a random candidate to the best one
-Books = Callable[[tuple[Event, ...]], dict[str, Any] | None]
 
 
 @dataclass(frozen=True)
@@ -94,22 +88,12 @@ class ChoicePlan:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What a plan is about. The method is not settled yet."""
+class Choice(Setting[ProposeTest | NoisyMax]):
+    """A trusted curator's tests to look at: how far scores are apart, and how often they are simulated."""
 
-    clients: int
-    candidates: Candidates
-    method: ProposeTest | NoisyMax
-    privacy: Privacy
-    seal: Seal
-    rule: Rule
     spread: float
     runs: int
     seed: int
-
-    def settled(self) -> ProposeTest | NoisyMax:
-        """The method as it would be run."""
-        return self.method.settled(Facts(self.candidates, self.clients, self.privacy, self.seal, Search()))
 
     def events(self) -> tuple[PureTests, ...]:
         """What it costs."""
@@ -163,7 +147,6 @@ def expect_choice(choice: Choice, books: Books) -> ChoicePlan:
     choice.seal.check(choice.clients)
     chosen, made = choice.simulated()
     chance = choice.chance("as planned")
-    spent = choice.rule.spent([(events, choice.privacy.delta)], choice.privacy.delta)
     assert method.units is not None
     return ChoicePlan(
         units=method.units,
@@ -176,7 +159,7 @@ def expect_choice(choice: Choice, books: Books) -> ChoicePlan:
         nothing=float((chosen < 0).mean()),
         chance=chance,
         instead=tuple(_instead(choice)),
-        charge={"rule": rule_to_json(choice.rule), **asdict(spent)},
+        charge=choice.charge(events),
         ledger=books(events),
         verdict=_verdict(chance),
     )
@@ -200,8 +183,8 @@ def _instead(choice: Choice) -> list[Chance]:
             if granularity != method.granularity:
                 other(f"granularity {granularity:g}", method=replace(method, granularity=granularity))
         other("NoisyMax instead", method=NoisyMax(method.voters, validation=method.validation, losses=method.losses))
-    if 2 * privacy.epsilon <= 50:
-        other(f"epsilon {2 * privacy.epsilon:g}", privacy=replace(privacy, epsilon=2 * privacy.epsilon))
+    if (doubled := choice.doubled()) is not None:
+        other(f"epsilon {doubled.epsilon:g}", privacy=doubled)
     return found
 
 

@@ -19,7 +19,7 @@ from hushtune.errors import SettingError
 def create_once(path: Path, write: Callable[[Path], None]) -> bool:
     """Has `write` fill a draft and gives it its name, durably. False, and no change, if the name is taken."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    draft = _draft(path)
     try:
         write(draft)
         _sync(draft)
@@ -36,7 +36,7 @@ def create_once(path: Path, write: Callable[[Path], None]) -> bool:
 def replace(path: Path, content: str | bytes) -> None:
     """Writes a file durably, the old content staying until the new one is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    draft = _draft(path)
     try:
         draft.write_bytes(content.encode() if isinstance(content, str) else content)
         _sync(draft)
@@ -62,6 +62,11 @@ def unarchive(path: Path) -> dict[str, Any]:
         raise SettingError(
             f"{path} must be whole, but got {type(error).__name__}: {error}; remove it to begin anew"
         ) from None
+
+
+def _draft(path: Path) -> Path:
+    """Where a file is written before it gets its name: hidden, beside it."""
+    return path.parent / f".{path.name}.{uuid.uuid4().hex}"
 
 
 def _sync(path: Path) -> None:

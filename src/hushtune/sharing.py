@@ -8,26 +8,20 @@ between the vectors that agents follow and the same vectors without noise.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hushtune.calibration import calibrate, plan_of
-from hushtune.method import Facts
+from hushtune.expecting import Books, Setting
 from hushtune.methods.regions import Weights, attention
 from hushtune.methods.thompson import STEPS, Thompson
-from hushtune.privacy.accounting import Rule, renyi_epsilon, rule_to_json
-from hushtune.privacy.events import Event
+from hushtune.privacy.accounting import renyi_epsilon
 from hushtune.privacy.guarantee import Privacy
-from hushtune.seals.base import Seal
-from hushtune.search import Search
-from hushtune.space import Candidates
 from hushtune.tuning import method_to_json
 
 AGREEMENT = 0.6
 HEARD, LOST = 0.65, 0.3  # cosines: from here on sharing helped, and below it did not, in `hushtune bench fts`
 _MOST = 10_000_000  # clients
-Books = Callable[[tuple[Event, ...]], dict[str, Any] | None]
 
 
 @dataclass(frozen=True)
@@ -88,20 +82,10 @@ class SharingPlan:
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What a plan is about. The method is not settled yet: that depends on the rest."""
+class Sharing(Setting[Thompson]):
+    """Agents who would share, and how far they agree."""
 
-    clients: int
-    candidates: Candidates
-    method: Thompson
-    privacy: Privacy
-    seal: Seal
-    rule: Rule
     agreement: float
-
-    def settled(self) -> Thompson:
-        """The method as it would be run."""
-        return self.method.settled(Facts(self.candidates, self.clients, self.privacy, self.seal, Search()))
 
     def multiplier(self) -> float:
         """Standard deviation of the noise, in units of one agent's largest contribution."""
@@ -142,53 +126,51 @@ class Setting:
         return Hearing(what, multiplier, self.last(multiplier))
 
 
-def expect(setting: Setting, books: Books) -> SharingPlan:
+def expect_sharing(sharing: Sharing, books: Books) -> SharingPlan:
     """What `plan` says about `Thompson`; `books` looks the events up in a ledger."""
-    method, privacy = setting.settled(), setting.privacy
-    setting.seal.check(setting.clients)
-    multiplier = setting.multiplier()
-    noise = setting.seal.noise(multiplier * STEPS)
-    events = plan_of(method.bounds(setting.candidates), privacy, noise)
-    spent = setting.rule.spent([(events, privacy.delta)], privacy.delta)
-    last = setting.last(multiplier)
+    method, privacy = sharing.settled(), sharing.privacy
+    sharing.seal.check(sharing.clients)
+    multiplier = sharing.multiplier()
+    noise = sharing.seal.noise(multiplier * STEPS)
+    events = plan_of(method.bounds(sharing.candidates), privacy, noise)
+    last = sharing.last(multiplier)
     return SharingPlan(
-        clients=setting.clients,
-        candidates=len(setting.candidates),
+        clients=sharing.clients,
+        candidates=len(sharing.candidates),
         method=method_to_json(method),
         privacy=privacy,
-        seal=setting.seal.to_json(),
-        agreement=setting.agreement,
+        seal=sharing.seal.to_json(),
+        agreement=sharing.agreement,
         multiplier=multiplier,
-        first=setting.cosine(multiplier, 1) if method.rounds else 0.0,
+        first=sharing.cosine(multiplier, 1) if method.rounds else 0.0,
         last=last,
-        enough=replace(setting, method=method).enough(multiplier) if method.rounds else None,
-        instead=tuple(_instead(setting)),
-        charge={"rule": rule_to_json(setting.rule), **asdict(spent), "renyi": renyi_epsilon(events, privacy.delta)},
+        enough=replace(sharing, method=method).enough(multiplier) if method.rounds else None,
+        instead=tuple(_instead(sharing)),
+        charge={**sharing.charge(events), "renyi": renyi_epsilon(events, privacy.delta)},
         ledger=books(events),
-        verdict=_verdict(setting, last),
+        verdict=_verdict(sharing, last),
     )
 
 
-def _instead(setting: Setting) -> list[Hearing]:
+def _instead(sharing: Sharing) -> list[Hearing]:
     """What else one could do."""
-    method, privacy = setting.method, setting.privacy
-    found = [replace(setting, clients=5 * setting.clients).heard(f"{5 * setting.clients} clients")]
-    if 2 * privacy.epsilon <= 50:
-        twice = replace(privacy, epsilon=2 * privacy.epsilon)
-        found.append(replace(setting, privacy=twice).heard(f"epsilon {twice.epsilon:g}"))
+    method, privacy = sharing.method, sharing.privacy
+    found = [replace(sharing, clients=5 * sharing.clients).heard(f"{5 * sharing.clients} clients")]
+    if (doubled := sharing.doubled()) is not None:
+        found.append(replace(sharing, privacy=doubled).heard(f"epsilon {doubled.epsilon:g}"))
     if method.rate < 1:
-        found.append(replace(setting, method=replace(method, rate=1.0)).heard("rate 1: nobody is left out"))
+        found.append(replace(sharing, method=replace(method, rate=1.0)).heard("rate 1: nobody is left out"))
     elif privacy.neighbours == "zero-out":
-        found.append(replace(setting, method=replace(method, rate=0.25)).heard("rate 0.25"))
+        found.append(replace(sharing, method=replace(method, rate=0.25)).heard("rate 0.25"))
     if method.features > 20:
-        found.append(replace(setting, method=replace(method, features=20)).heard("20 features"))
-    if (setting.settled().rounds or 0) > 5:
-        found.append(replace(setting, method=replace(method, rounds=5)).heard("5 rounds"))
+        found.append(replace(sharing, method=replace(method, features=20)).heard("20 features"))
+    if (sharing.settled().rounds or 0) > 5:
+        found.append(replace(sharing, method=replace(method, rounds=5)).heard("5 rounds"))
     return found
 
 
-def _verdict(setting: Setting, cosine: float) -> str:
-    if not setting.settled().rounds:
+def _verdict(sharing: Sharing, cosine: float) -> str:
+    if not sharing.settled().rounds:
         return "Nothing is shared: agents tune alone, and only the final vote costs privacy."
     said = f"of what agents follow in the end, a share of {cosine:.2f} (cosine) is signal"
     if cosine >= HEARD:

@@ -27,18 +27,19 @@ def main() -> None:
     from hushtune.errors import AbortedError, HushtuneError
 
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="hushtune", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(2)
     except click.ClickException as error:
-        _fail(f"error: {error.format_message()}; see --help", 2)
+        where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "hushtune"
+        _fail(f"error: {error.format_message().rstrip('.')}; see `{where} --help`", 2)
     except AbortedError as error:
         _fail(f"aborted: {error}", 3)
     except HushtuneError as error:
         _fail(f"error: {error}", 2)
     except OSError as error:
-        _fail(f"error: {error}", 2)
+        _fail(f"error: {_told(error)}", 2)
     except (KeyboardInterrupt, click.Abort):
         code = _INTERRUPTED
     except Exception as error:
@@ -48,6 +49,12 @@ def main() -> None:
     if code == _INTERRUPTED:  # what typer makes of Ctrl-C
         _fail("interrupted: what was scored is kept; the same command resumes", code)
     sys.exit(code)
+
+
+def _told(error: OSError) -> str:
+    """Which file, and what is wrong with it."""
+    path, reason = error.filename2 or error.filename, error.strerror or str(error)
+    return f"{path} cannot be used: {reason}" if path else reason
 
 
 def _fail(message: str, code: int) -> None:

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from hushtune.cli.options import DATA, SPLITS, Json, among
+
 bench_app = typer.Typer(help="Measure.", no_args_is_help=True)
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def _numbers(name: str, text: str) -> list[float]:
@@ -31,7 +32,7 @@ def _counts(name: str, text: str) -> list[int]:
 
 @bench_app.command("bars")
 def bench_bars(
-    full: Annotated[bool, typer.Option("--full", help="Also what takes long: half an hour more on 2 cores.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Also what takes long: 20 minutes more on 2 cores.")] = False,
     only: Annotated[str | None, typer.Option(help="Names of bars, with commas: only these are measured.")] = None,
     out: Annotated[
         Path, typer.Option(help="The page; what it says of other bars is kept. JSON goes beside it.")
@@ -132,9 +133,16 @@ def bench_speed(
 
 @bench_app.command("dp-hype")
 def bench_dp_hype(
-    data: Annotated[str, typer.Option(help="mnist, cifar10, adult or digits; several with commas.")] = "adult",
+    data: Annotated[
+        str,
+        typer.Option(
+            help="mnist, cifar10, adult or digits; several with commas.", autocompletion=among(DATA, several=True)
+        ),
+    ] = "adult",
     clients: Annotated[str, typer.Option(help="Numbers of clients, e.g. 50,100,250.")] = "100",
-    split: Annotated[str, typer.Option(help="Splits, e.g. iid,dirichlet:30,5,0.5.")] = "iid",
+    split: Annotated[
+        str, typer.Option(help="Splits, e.g. iid,dirichlet:30,5,0.5.", autocompletion=among(SPLITS, several=True))
+    ] = "iid",
     epsilon: Annotated[str, typer.Option(help="inf: no noise.")] = "0.1,0.25,0.5,1,3,inf",
     runs: Annotated[int, typer.Option(help="Draws of the noise.")] = 20,
     rows: Annotated[int | None, typer.Option(help="Training rows in all. Default: all there are.")] = None,
@@ -177,7 +185,12 @@ def bench_flora(
     data: Annotated[
         str, typer.Option(help="Tables, or mnist:imb1, mnist:imb2 (skewed, 4 parties), digits; several with commas.")
     ] = "eeg,electricity,heart,oil_spill,pollen,sonar,mnist:imb1,mnist:imb2",
-    models: Annotated[str, typer.Option(help="hgb, svm, mlp; several with commas.")] = "hgb,svm,mlp",
+    models: Annotated[
+        str,
+        typer.Option(
+            help="hgb, svm, mlp; several with commas.", autocompletion=among(["hgb", "svm", "mlp"], several=True)
+        ),
+    ] = "hgb,svm,mlp",
     parties: Annotated[str, typer.Option(help="Numbers of parties, e.g. 3,6,10,25,50,100.")] = "3,10,50",
     rows: Annotated[int | None, typer.Option(help="Pooled rows at the most. Default: 2,000; with --paper all.")] = None,
     folds: Annotated[int | None, typer.Option(help="Of the cross-validation. Default: 3; with --paper 10.")] = None,
@@ -341,7 +354,13 @@ def bench_mhe(
 
 @bench_app.command("fts")
 def bench_fts(
-    task: Annotated[str, typer.Option(help="synthetic, landmine, digits, har or emnist.")] = "synthetic",
+    task: Annotated[
+        str,
+        typer.Option(
+            help="synthetic, landmine, digits, har or emnist.",
+            autocompletion=among(["synthetic", "landmine", "digits", "har", "emnist"]),
+        ),
+    ] = "synthetic",
     agents: Annotated[
         str | None, typer.Option(help="Sizes of the federation, e.g. 200,800,3200. Default: the task's own.")
     ] = None,
@@ -403,7 +422,12 @@ def bench_propose(
 
 @bench_app.command("central")
 def bench_central(
-    data: Annotated[str, typer.Option(help="digits, adult, mnist, or several.")] = "digits",
+    data: Annotated[
+        str,
+        typer.Option(
+            help="digits, adult, mnist, or several.", autocompletion=among(["digits", "adult", "mnist"], several=True)
+        ),
+    ] = "digits",
     epsilon: Annotated[str, typer.Option(help="Of choice and training together.")] = "1,3,8",
     seeds: Annotated[int, typer.Option(help="Of splits, parts, noise and choices.")] = 5,
     quick: Annotated[bool, typer.Option("--quick", help="Few epochs and candidates: a look, no result.")] = False,

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -14,14 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from hushtune.bench import machine
-from hushtune.choosing import ChoicePlan
+from hushtune.cli.options import print_json
 from hushtune.federation.local import default_home
-from hushtune.planning import Plan
 from hushtune.privacy.accounting import Budget, rule_to_json
 from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.registry import event_to_json
 from hushtune.result import Result
-from hushtune.sharing import HEARD, SharingPlan
 from hushtune.simulation import figure_rows
 from hushtune.verification import Check
 
@@ -43,7 +39,7 @@ def stdout_kept_clean() -> Iterator[None]:
 def result(outcome: Result, report: Path, as_json: bool) -> None:
     """The outcome of a run."""
     if as_json:
-        print(json.dumps(outcome.to_json()))
+        print_json(outcome.to_json())
         return
     print(f"chosen config: {outcome.config}")
     if outcome.simulation is not None and outcome.simulation["figures"] is not None:
@@ -60,115 +56,10 @@ def _figures(figures: dict[str, Any]) -> None:
         print(f"  {name:46} {value:.3f}")
 
 
-def plan(found: Plan, as_json: bool) -> None:
-    """What to expect of a run."""
-    if as_json:
-        print(json.dumps(found.to_json()))
-        return
-    privacy, model = found.privacy, found.agreement
-    each = f", each with {found.voters} voters" if found.voters > 1 else ""
-    print(found.verdict)
-    print(
-        f"\nSetting: {found.clients} clients{each}, {found.candidates} candidates, {found.k} votes per ballot; "
-        f"epsilon {privacy.epsilon:g}, delta {privacy.delta:g} per {privacy.unit}, {privacy.neighbours}; "
-        f"seal '{found.seal['name']}'"
-    )
-    print(
-        f"Noise: standard deviation {found.sigma:.2f} at the least, {found.noise:.2f} if everybody answers; the "
-        f"loudest among the candidates about {found.loudest:.0f}"
-    )
-    smooth = "not simulated" if found.smooth is None else f"{found.smooth:.2f}"
-    print(
-        f"Odds of a good choice, if {model.good} candidates are good and voters' losses have standard deviation "
-        f"{model.overlap:g} (good 0, bad 1):\n"
-        f"  decode=argmax {found.success:.3f}   decode=smooth {smooth}   guessing {found.guess:.3f}   "
-        f"at least (Theorem V.1) {found.bound:.3f}"
-    )
-    print(f"Votes per ballot, decode=argmax; the best is k = {found.best_k}:")
-    for odds in found.by_k:
-        print(f"  k = {odds.k:<4} noise {odds.sigma:8.2f}   odds {odds.success:.3f}")
-    print("What else would give:")
-    for odds in found.instead:
-        print(f"  {odds.what:38} noise {odds.sigma:8.2f}   odds {odds.success:.3f}")
-    print(f"Traffic of a client: {found.messages:.1f} messages, about {found.bytes:,} bytes, both ways together")
-    cost, rule = found.charge, found.charge["rule"]["name"]
-    print(f"The run alone costs {_text(cost)} (rule '{rule}')")
-    if found.ledger is not None:
-        print(_books(found.ledger))
-
-
-def sharing(found: SharingPlan, as_json: bool) -> None:
-    """What to expect of a run in which agents share what their models have learned."""
-    if as_json:
-        print(json.dumps(found.to_json()))
-        return
-    privacy, method = found.privacy, found.method
-    print(found.verdict)
-    print(
-        f"\nSetting: {found.clients} clients, {method['rounds']} openings in {method['iterations']} iterations, "
-        f"P = {method['regions']}, {method['features']} features, rate {method['rate']:g}; epsilon "
-        f"{privacy.epsilon:g}, delta {privacy.delta:g} per {privacy.unit}, {privacy.neighbours}; "
-        f"seal '{found.seal['name']}'"
-    )
-    print(f"Noise: {found.multiplier:.2f} times the largest that one agent contributes, on every entry")
-    print(
-        f"Signal left (cosine), if the mean of the agents' vectors is {found.agreement:g} as long as one may be:\n"
-        f"  after the first opening {found.first:.3f}   in the end {found.last:.3f}"
-    )
-    if found.enough is not None:
-        print(f"Agents hear each other (cosine {HEARD:g}) from about {found.enough:,} clients on, with the same noise")
-    print("What else would give:")
-    for other in found.instead:
-        print(f"  {other.what:38} noise {other.multiplier:8.2f}   signal left {other.cosine:.3f}")
-    cost, rule = found.charge, found.charge["rule"]["name"]
-    beside = f"; by Rényi divergences epsilon {cost['renyi']:.4g}" if math.isfinite(cost["renyi"]) else ""
-    print(f"The run alone costs {_text(cost)} (rule '{rule}'){beside}")
-    if found.ledger is not None:
-        print(_books(found.ledger))
-
-
-def choice(found: ChoicePlan, as_json: bool) -> None:
-    """What to expect of a trusted curator's tests."""
-    if as_json:
-        print(json.dumps(found.to_json()))
-        return
-    privacy, method, chance = found.privacy, found.method, found.chance
-    print(found.verdict)
-    tests = ""
-    if "granularity" in method:
-        tests = f", g = {method['granularity']:g}, u0 = {method['start']:g}, at most {found.tests} tests"
-    print(
-        f"\nSetting: {method['name']}, {found.units} units, {found.candidates} candidates{tests}; epsilon "
-        f"{privacy.epsilon:g}, delta {privacy.delta:g} per {privacy.unit}, {privacy.neighbours}; seal 'curator'"
-    )
-    print(
-        f"One test has epsilon {chance.epsilon0:.4g}: noise of scale {chance.noise:.3g} on mean scores from "
-        f"{0.95 - found.spread:.2g} to 0.95"
-    )
-    if tests:
-        print(f"Simulated runs make {found.made:.1f} tests on average; {found.nothing:.1%} choose nothing")
-    print("What else would give:")
-    for other in found.instead:
-        print(f"  {other.what:28} noise {other.noise:8.3g}   below the best {other.gap:.3f}   gain {other.gain:4.0%}")
-    cost, rule = found.charge, found.charge["rule"]["name"]
-    print(f"The run alone costs {_text(cost)} (rule '{rule}')")
-    if found.ledger is not None:
-        print(_books(found.ledger))
-
-
-def _books(books: dict[str, Any]) -> str:
-    if not books["exists"]:
-        return f"{books['path']} does not exist: the run would make it, with {_text(books['limit'])} as its limit"
-    verdict = f"the run would be REFUSED: {books['reason']}"
-    if books["allowed"]:
-        verdict = f"with the run it would have spent {_text(books['after'])} (rule '{books['rule']['name']}')"
-    return f"{books['path']}: limit {_text(books['limit'])}; left {_text(books['left'])}; {verdict}"
-
-
 def checks(found: Sequence[Check], as_json: bool) -> None:
     """The outcome of a verification."""
     if as_json:
-        print(json.dumps({"holds": all(c.holds for c in found), "checks": [asdict(c) for c in found]}))
+        print_json({"holds": all(c.holds for c in found), "checks": [asdict(c) for c in found]})
         return
     for check in found:
         print(f"{'ok  ' if check.holds else 'FAIL'} {check.claim}: {check.detail}")
@@ -178,7 +69,8 @@ def _pair(budget: Budget | None) -> dict[str, float] | None:
     return asdict(budget) if budget is not None else None
 
 
-def _text(pair: dict[str, float] | None) -> str:
+def budget_text(pair: Mapping[str, Any] | None) -> str:
+    """Epsilon and delta as words."""
     return f"epsilon {pair['epsilon']:.4g}, delta {pair['delta']:.3g}" if pair is not None else "none"
 
 
@@ -211,20 +103,31 @@ def ledgers(found: Sequence[Ledger], home: Path, as_json: bool) -> None:
     """The content of ledgers: one in full, several as a list."""
     facts = [_facts(ledger) for ledger in found]
     if as_json:
-        print(json.dumps({"ledgers": facts}))
+        print_json({"ledgers": facts})
         return
     if not facts:
         print(f"no ledgers under {home}")
     for fact in facts:
         print(
             f"{fact['path']}\n  per {fact['unit']}, {fact['neighbours']}, rule {fact['rule']['name']}, "
-            f"{len(fact['charges'])} runs\n  limit {_text(fact['limit'])}; spent {_text(fact['spent'])}; "
-            f"left {_text(fact['left'])}"
+            f"{len(fact['charges'])} runs\n  limit {budget_text(fact['limit'])}; spent {budget_text(fact['spent'])}; "
+            f"left {budget_text(fact['left'])}"
         )
         for charge in fact["charges"] if len(facts) == 1 else []:
             state = "opened" if charge["opened"] else "reserved"
             exact = "  WITHOUT epsilon" if charge["exact"] else ""
             print(f"  {charge['made']}  {charge['run'][:8]}  {state:8}  {charge['what']}{exact}")
+
+
+def limit(ledger: Ledger, made: bool, as_json: bool) -> None:
+    """A ledger whose limit was set."""
+    facts = _facts(ledger)
+    if as_json:
+        print_json({"made": made, **facts})
+        return
+    what = f"made {facts['path']} with limit" if made else f"limit of {facts['path']} is now"
+    left = "" if made else f"; left: {budget_text(facts['left'] or facts['limit'])}"
+    print(f"{what} {budget_text(facts['limit'])}{left}")
 
 
 def rows(found: Iterable[dict[str, Any]], as_json: bool, hidden: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -238,7 +141,7 @@ def rows(found: Iterable[dict[str, Any]], as_json: bool, hidden: Sequence[str] =
         if not as_json:
             print("  ".join(f"{name}={value}" for name, value in row.items() if name not in hidden), flush=True)
     if as_json:
-        print(json.dumps({"machine": machine(), "rows": kept}))
+        print_json({"machine": machine(), "rows": kept})
     return kept
 
 
@@ -259,7 +162,7 @@ def experiment(found: Iterable[dict[str, Any]], as_json: bool) -> list[dict[str,
             print(f"  {row['arm']:32} epsilon {row['epsilon']!s:5} noise {row['sigma']:8.2f}  {interval}", flush=True)
     compared = ratios(kept)
     if as_json:
-        print(json.dumps({"machine": machine(), "rows": kept, "ratios": compared}))
+        print_json({"machine": machine(), "rows": kept, "ratios": compared})
     for row in compared if not as_json else []:
         more = " at least" if row["at least"] else ""
         print(

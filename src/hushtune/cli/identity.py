@@ -1,0 +1,79 @@
+"""`hushtune identity`: signing keys, and the roster that pins them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hushtune.cli.options import Json, print_json
+
+identity_app = typer.Typer(help="Make and show a client's signing key, and pin keys in a roster.", no_args_is_help=True)
+
+
+@identity_app.command("new")
+def identity_new(
+    path: Annotated[Path, typer.Argument(help="Where the secret key goes; never overwritten.")], json: Json = False
+) -> None:
+    """Make a client's signing key. The file stays with the client."""
+    from hushtune.identity import Identity
+
+    identity = Identity.new()
+    identity.save(path)
+    public = identity.public.hex()
+    if json:
+        print_json({"path": str(path), "public": public})
+    else:
+        print(f"made {path}; public key: {public}")
+
+
+@identity_app.command("show")
+def identity_show(
+    path: Annotated[Path, typer.Argument(help="A file made by `hushtune identity new`.")], json: Json = False
+) -> None:
+    """Print the public key, for the roster."""
+    from hushtune.identity import Identity
+
+    public = Identity.load(path).public.hex()
+    if json:
+        print_json({"path": str(path), "public": public})
+    else:
+        print(public)
+
+
+@identity_app.command("roster")
+def identity_roster(
+    path: Annotated[Path, typer.Argument(help="Where the roster goes.")],
+    client: Annotated[list[str], typer.Argument(help="NAME=PUBLICKEY for every client, in order.")],
+    json: Json = False,
+) -> None:
+    """Pin the clients' public keys in a roster file, to be given to every client."""
+    import os
+
+    from hushtune.roster import Roster
+
+    names, keys = zip(*map(_pinned, client), strict=True)
+    roster = Roster(names, keys, os.urandom(32))
+    roster.save(path)
+    if json:
+        print_json({"path": str(path), "clients": names, "digest": roster.digest()})
+    else:
+        print(f"made {path} with {len(keys)} clients; give it to every client by a way the server does not control")
+
+
+def _pinned(entry: str) -> tuple[str, bytes]:
+    """A client's name and public key."""
+    from hushtune.errors import SettingError
+
+    name, _, text = entry.partition("=")
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) != 32:
+        raise SettingError(
+            f"a client must be NAME=PUBLICKEY, with the 64 hex digits that `hushtune identity show` prints, but got "
+            f"'{entry}'"
+        )
+    return name, key

@@ -1,0 +1,39 @@
+"""What options of several commands share: `--json`, and the values that a shell completes.
+
+Completion must answer at once, so the names are written here; a test compares them to the registries.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+DATA = [
+    *("adult", "cifar10", "digits", "emnist", "har", "landmine", "mnist", "svhn"),
+    *("eeg", "electricity", "heart", "oil_spill", "pollen", "sonar"),  # FLoRA's tables
+]
+SPLITS = ["iid", "dirichlet:", "quantity:", "noise:", "imb1", "imb2"]
+SEALS = ["clear", "curator", "masked", "threshold"]
+UNITS = ["client", "record"]
+NEIGHBOURS = ["replace-one", "add-remove", "zero-out"]
+RULES = ["sums", "renyi"]
+
+
+def among(values: list[str], several: bool = False) -> Callable[[str], list[str]]:
+    """Completes one of the values; of `several` with commas, the last."""
+
+    def complete(incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",") if several else ("", "", incomplete)
+        return [before + comma + value for value in values if value.startswith(last)]
+
+    return complete
+
+
+def print_json(value: Any) -> None:
+    """One object on one line."""
+    print(json.dumps(value))

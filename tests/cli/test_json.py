@@ -1,0 +1,49 @@
+"""What a person would pipe is one JSON object on the output, whatever the command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Hushtune
+
+from hushtune.roster import Roster
+
+
+def object_of(hushtune: Hushtune, *arguments: str | Path) -> Any:
+    done = hushtune(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    return json.loads(line)
+
+
+def test_identities_and_rosters(hushtune: Hushtune, tmp_path: Path) -> None:
+    made = object_of(hushtune, "identity", "new", tmp_path / "client.key")
+    assert object_of(hushtune, "identity", "show", tmp_path / "client.key") == made
+    assert hushtune("identity", "show", tmp_path / "client.key").stdout == f"{made['public']}\n"
+    path = tmp_path / "roster.toml"
+    pinned = object_of(hushtune, "identity", "roster", path, f"a={made['public']}", f"b={'0' * 64}")
+    assert pinned == {"path": str(path), "clients": ["a", "b"], "digest": Roster.load(path).digest()}
+
+
+def test_a_ledgers_limit(hushtune: Hushtune, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    limit = ("ledger", "limit", path, "--delta", "1e-5", "--epsilon")
+    made = object_of(hushtune, *limit, "1", "--unit", "record")
+    assert (made["made"], made["unit"], made["limit"]["epsilon"]) == (True, "record", 1)
+    raised = object_of(hushtune, *limit, "2")
+    assert (raised["made"], raised["left"]) == (False, {"epsilon": 2, "delta": 1e-5})
+    (shown,) = object_of(hushtune, "ledger", "show", path)["ledgers"]
+    assert shown == {name: value for name, value in raised.items() if name != "made"}
+
+
+def test_the_environment_for_encryption(hushtune: Hushtune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text("#!/bin/sh\nexit 0\n")  # whatever it is asked to import is there
+    python.chmod(0o755)
+    monkeypatch.setenv("HUSHTUNE_MHE", str(tmp_path))
+    assert object_of(hushtune, "mhe", "setup") == {"python": str(python)}
+    assert "is there already" in hushtune("mhe", "setup").stdout
