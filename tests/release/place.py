@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -79,6 +80,16 @@ class Place:
         path = self.work / name
         path.write_text(textwrap.dedent(text))
         return path
+
+
+def interpreter(version: str) -> str | None:
+    """A Python of this version that runs, on the path or among pyenv's."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    found = [shutil.which(f"python{version}"), *sorted(map(str, pyenv.glob(f"{version}.*/bin/python")))]
+    for python in filter(None, found):
+        if subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0:
+            return python
+    return None
 
 
 def _clean() -> dict[str, str]:

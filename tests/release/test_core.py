@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from tests.release.place import ROOT, Dist, Place
+from tests.release.place import ROOT, Dist, Place, interpreter
 
 import hushtune as ht
 
@@ -44,14 +44,14 @@ EXAMPLE = """
         space = ht.Space(C=ht.Float(1e-2, 1e3, log=True), gamma=ht.Float(1e-4, 10.0, log=True))
         objective = ht.SklearnObjective(SVC())
         parts = shares("dirichlet:5", load("digits").train, clients=20, seed=0)
-        clients = [ht.Client(rows, objective, name=f"site {n}") for n, rows in enumerate(parts)]
+        clients = [ht.Client(rows, objective, name=f"site-{n}") for n, rows in enumerate(parts)]
         result = ht.tune(clients, space.grid(C=3, gamma=3), method=ht.Vote(), privacy=ht.Privacy(2.0), quiet=True)
         result.save("runs/example")
         ht.report("runs/example")
         assert all(check.holds for check in ht.verify("runs/example"))
         print(result.spent.epsilon)
 """
-HEAVY = {"numpy", "scipy", "sklearn", "optuna", "dp_accounting", "cryptography", "rich"}
+HEAVY = {"numpy", "scipy", "sklearn", "optuna", "dp_accounting", "cryptography"}
 
 
 def others() -> list[str]:
@@ -98,18 +98,18 @@ def test_every_module_that_needs_no_extra_can_be_imported(core: Place) -> None:
             try:
                 importlib.import_module(module.name)
             except ImportError as error:
-                print(module.name, getattr(error, "name", None) or error, sep=": ")
+                print(module.name, error.name or error, sep=": ")
         """
     )
-    wrong = [line for line in said.splitlines() if not any(extra in line for extra in ("torch", "flwr", "hushtune["))]
-    assert wrong == []
+    reasons = {line.partition(": ")[2].partition(".")[0] for line in said.splitlines()}
+    assert [reason for reason in reasons if reason not in ("torch", "flwr") and "hushtune[" not in reason] == []
 
 
 def test_importing_and_help_load_nothing_heavy(core: Place) -> None:
     """Which is what makes them fast, on any machine."""
-    for code in ("import hushtune", "import hushtune.cli.app"):
-        loaded = core.script(f"import sys; {code}; print(*sorted({{m.partition('.')[0] for m in sys.modules}}))")
-        assert set(loaded.split()) & HEAVY <= {"rich"} if "cli" in code else not set(loaded.split()) & HEAVY
+    for module in ("hushtune", "hushtune.cli.app"):
+        loaded = core.script(f"import sys, {module}; print(*{{name.partition('.')[0] for name in sys.modules}})")
+        assert set(loaded.split()) & HEAVY == set(), module
 
 
 def test_a_private_run_is_verified_reported_and_charged(core: Place) -> None:
@@ -118,7 +118,9 @@ def test_a_private_run_is_verified_reported_and_charged(core: Place) -> None:
 
 def test_a_plan_needs_no_data(core: Place) -> None:
     told = json.loads(core.hushtune("plan", "--clients", "100", "--candidates", "20", "--repetitions", "50", "--json"))
-    assert told
+    assert told["privacy"]["epsilon"] == 1.0
+    assert told["sigma"] > 1.0
+    assert 0 <= told["success"] <= 1
 
 
 def test_the_example_of_the_readme_works_in_a_smaller_form(core: Place) -> None:
@@ -128,12 +130,9 @@ def test_the_example_of_the_readme_works_in_a_smaller_form(core: Place) -> None:
 
 @pytest.mark.parametrize("version", others())
 def test_other_versions_of_python_run_it_too(version: str, dist: Dist, tmp_path: Path) -> None:
-    import shutil
-    import subprocess
-
-    python = shutil.which(f"python{version}")
-    if python is None or subprocess.run([python, "--version"], capture_output=True, check=False).returncode:
-        pytest.skip(f"there is no python{version} on the path")
+    python = interpreter(version)
+    if python is None:
+        pytest.skip(f"no python{version} was found on the path, or among pyenv's")
     place = Place(tmp_path / "place", python)
     place.install(str(dist.wheel))
     assert f"Python {version}." in place.run("python", "--version").stdout
