@@ -50,7 +50,7 @@ def summary(rows: Sequence[Row]) -> str:
 def line(row: Row) -> str:
     """A bar in one line of a terminal."""
     if row["figure"] is None:
-        return f"{row['name']:20} {row['not_measured']}"
+        return f"{row['name']:20} not measured: {row['not_measured']}"
     bar = "no bar" if row["bar"] is None else f"bar {_number(row['bar'])}, {'met' if row['met'] else 'MISSED'}"
     return f"{row['name']:20} {_number(row['figure'])} {row['unit']} ({bar})"
 
