@@ -29,14 +29,16 @@ def candidates() -> ht.Candidates:
     return ht.Space(x=ht.Float(0.0, 1.0)).grid(x=11)
 
 
+def clients_around(count: int, objective: ht.Objective = distance, centre: float = 0.3) -> list[ht.Client]:
+    """Clients that nearly agree on where the best config is."""
+    rng = np.random.default_rng(count)
+    rows = [rng.normal(centre, 0.02, 4) for _ in range(count)]
+    return [ht.Client((np.zeros((4, 1)), y), objective) for y in rows]
+
+
 @pytest.fixture
 def make_clients() -> Callable[..., list[ht.Client]]:
-    def make(count: int, objective: ht.Objective = distance, centre: float = 0.3) -> list[ht.Client]:
-        rng = np.random.default_rng(count)
-        rows = [rng.normal(centre, 0.02, 4) for _ in range(count)]
-        return [ht.Client((np.zeros((4, 1)), y), objective) for y in rows]
-
-    return make
+    return clients_around
 
 
 Make = Callable[..., list[ht.Client]]
