@@ -13,6 +13,7 @@ import importlib.util
 import json
 import os
 import re
+import signal
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -23,7 +24,6 @@ from pathlib import Path
 import docs_pages
 import docs_rules
 from docs_pages import PageError, Shown
-from docs_rules import Rule
 from docs_shell import Ran, Scratch
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -61,17 +61,20 @@ def rows_of(root: Path, only: str = "") -> list[Row]:
 
 def _row(root: Path, command: Shown) -> Row:
     rule = docs_rules.rule_for(command)
+    if rule is None:
+        return Row(command.place, command.text, "as it is", command.text, (), command.inline, "")
     runs = docs_rules.what_runs(command, rule)
-    if rule is not None and rule.covered:
-        docs_rules.check_covered(root, rule)
-    needs, again = (rule.needs, rule.again) if rule is not None else ((), "")
-    return Row(command.place, command.text, _how(command, rule, runs), runs, needs, command.inline, again)
+    how = "as it is" if runs == command.text else rule.why
+    if rule.covered:
+        how += f": {docs_rules.covered_by(root, command, rule)}" + (", options checked here" if rule.help else "")
+    return Row(command.place, command.text, how, runs, rule.needs, command.inline, rule.again)
 
 
-def _how(command: Shown, rule: Rule | None, runs: str) -> str:
-    if rule is not None and rule.covered:
-        return f"{rule.why}: {rule.covered}" + (", options checked here" if rule.help else "")
-    return "as it is" if rule is None or runs == command.text else rule.why
+def check_rules(root: Path) -> None:
+    """Refuses rules that no page needs any more."""
+    shown = [command for page in docs_pages.pages(root) for command in docs_pages.commands(root, page)]
+    if unused := docs_rules.unused(shown):
+        raise PageError(f"docs_rules.py has rules that fit no command of any page: {', '.join(unused)}")
 
 
 def _changes_state(text: str) -> bool:
@@ -173,6 +176,7 @@ def main() -> int:
     given = parser.parse_args()
     say: Say = partial(print, file=sys.stderr if given.json else sys.stdout, flush=True)
     try:
+        check_rules(ROOT)
         rows = rows_of(ROOT, given.only)
     except PageError as error:
         say(str(error))
@@ -181,6 +185,7 @@ def main() -> int:
     if given.list:
         _listed(rows, say)
     else:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leaves the scratch copy in order, too
         with Scratch(ROOT) as scratch:
             fine = run(rows, scratch, say)
         _closing(rows, say)

@@ -7,6 +7,7 @@ documented is parsed, and the same code runs on less.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +28,7 @@ class Rule:
         add: options that make it smaller.
         swap: what stands for what: placeholders, and options that must not be as documented.
         needs: extras, or the folder of data sets.
-        covered: the test (FILE::FUNCTION) or the step of .ci/run that runs it instead.
+        covered: the test (FILE::FUNCTION) or the step of .ci/run that runs it instead; \\g<0> is the command.
         help: the command whose help must name all options of a covered one.
         inline: only where the command is named in a sentence.
         again: what a command prints that is tried again, twice at the most.
@@ -52,15 +53,9 @@ def _bench(name: str, add: str, *needs: str, why: str = "reduced") -> Rule:
 RULES = (
     # Installation and continuous integration.
     Rule(r"make demo$", "the environment is there already", swap=(("make", "make -o .venv/core"),)),
-    Rule(r"make docs-check$", "this", covered=".ci/run: make docs-check"),
     Rule(r"make test-all$|\.ci/run$", "every step of it is in .ci/run", covered=".ci/run: make test"),
-    *(
-        Rule(rf"make {target}$", "continuous integration", covered=f".ci/run: make {target}")
-        for target in (
-            *("test", "test-long", "test-torch", "test-dpsgd", "test-flower", "test-mhe", "test-browser"),
-            *("test-release", "lint", "docs"),
-        )
-    ),
+    Rule(r"make bench\b", "20 minutes", covered="tests/bench/test_bars.py::test_the_command_writes_the_page"),
+    Rule(r"make [a-z-]+$", "continuous integration", covered=r".ci/run: \g<0>"),
     Rule(r"pip install\b", "resolved, not installed", swap=(("pip install", "pip install --dry-run --quiet"),)),
     Rule(r"pre-commit install$", "as it is", needs=("dev",)),
     Rule(r"pytest -s tests/flower/test_deployment.py -k server_app$", "continuous integration", covered=DEPLOYED),
@@ -109,19 +104,22 @@ RULES = (
     _bench("speed", "--rows 20", "torch"),
     _bench(r"dp-hype .*--data (?!digits\b)", "--quick --rows 400 --runs 2", "torch", DATA),
     _bench("dp-hype", "--quick --runs 2", "torch"),
-    _bench("flora .*--data mnist", "--rows 200 --trials 2,3 --send 2 --folds 2 --draws 2", DATA),
+    _bench("flora .*--data mnist", "--rows 200 --trials 3 --send 3 --folds 2 --draws 1 --epsilon 3", DATA),
     _bench(
         "flora .*--data",
-        "--rows 120 --trials 2,3 --send 2 --folds 2 --parties 3 --seeds 1 --draws 2 --models svm",
+        "--rows 120 --trials 3 --send 3 --folds 2 --parties 3 --seeds 1 --draws 1 --models svm --epsilon 3 --spread .1",
         DATA,
     ),
     _bench("surfaces", "--clients 5 --trials 10"),
     _bench("privtuna .*--replay", "--seeds 1", DATA),
     _bench("privtuna .*--train", "--quick", "torch"),
-    _bench("fts .*--task landmine", "--seeds 1 --quick", DATA),
-    _bench("fts .*--task emnist", "--seeds 1", "torch", DATA),
-    _bench("fts .*--task synthetic", "--seeds 1 --agents 8 --quick"),
-    _bench("fts .*--task digits", "--seeds 1"),
+    _bench("fts .*--task synthetic", "--seeds 2 --agents 4 --quick"),
+    Rule(
+        r"hushtune bench fts .*--task (landmine|digits|emnist)\b",
+        "tabulates 10,000 fits and more",
+        covered="tests/bench/test_fts.py::test_a_real_task_is_tabulated_once",
+        help="hushtune bench fts",
+    ),
     _bench("fts-speed", "--agents 8"),
     _bench("propose", "--runs 1000"),
     _bench("central .*--data digits", "--quick --seeds 1 --epsilon 3", "dpsgd"),
@@ -129,7 +127,6 @@ RULES = (
     _bench("flower", "--nodes 3 --repeats 1", "flower"),
     Rule(r"hushtune mhe setup && hushtune bench mhe$", "reduced", add="--clients 3"),
     _bench("bars", "--only plan", why="one bar"),
-    Rule(r"make bench\b", "20 minutes", covered="tests/bench/test_bars.py::test_the_command_writes_the_page"),
 )
 
 
@@ -151,10 +148,19 @@ def what_runs(command: Shown, rule: Rule | None) -> str:
     return f"{text} {rule.add}".strip()
 
 
-def check_covered(root: Path, rule: Rule) -> None:
-    """Whether what covers a command is there."""
-    place, _, name = rule.covered.partition("::" if "::" in rule.covered else ": ")
+def covered_by(root: Path, command: Shown, rule: Rule) -> str:
+    """What runs a covered command; refused if it is not there."""
+    match = re.match(rule.pattern, command.text)
+    covered = match.expand(rule.covered) if match else ""
+    place, _, name = covered.partition("::" if "::" in covered else ": ")
     text = (root / place).read_text(encoding="utf-8") if (root / place).is_file() else ""
-    wanted = rf"^def {name}\(" if "::" in rule.covered else rf"^{name}$"
+    wanted = rf"^def {name}\(" if "::" in covered else rf"^{name}$"
     if not re.search(wanted, text, re.MULTILINE):
-        raise PageError(f"commands like {rule.pattern} are covered by {rule.covered}, which is not there")
+        raise PageError(f"{command.place}: {command.text!r} is covered by {covered}, which is not there")
+    return covered
+
+
+def unused(commands: Iterable[Shown]) -> list[str]:
+    """Patterns of rules that no command needs any more."""
+    used = {rule_for(command) for command in commands}
+    return [rule.pattern for rule in RULES if rule not in used]
