@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hushtune._version import __version__
-from hushtune.disclosures import CHOICE, Disclosure
+from hushtune.disclosures import CHOICE, OF_EACH, Disclosure
 from hushtune.errors import SettingError
-from hushtune.files import replace
+from hushtune.files import replace as written
 from hushtune.privacy.guarantee import Privacy
 from hushtune.result import Result
 
@@ -56,9 +56,9 @@ class Arm:
 
     @property
     def disclosures(self) -> tuple[Disclosure, ...]:
-        """Who learned what, each once, but for the choice itself."""
+        """Who learned what, each once, but for the choice itself; clients are not listed by name."""
         found = self.result.disclosures if self.result is not None else []
-        return tuple(d for d in dict.fromkeys(found) if d != CHOICE)
+        return tuple(_unnamed(d) for d in dict.fromkeys(found) if d != CHOICE)
 
     @property
     def server_sees(self) -> str:
@@ -94,7 +94,7 @@ class Arm:
             "server sees": self.server_sees,
             "all see": self.all_see,
             **(result.traffic or {}),
-            "seconds": round(sum(value for name, value in result.seconds.items() if name != "score"), 3),
+            "seconds": sum(round(value, 3) for name, value in result.seconds.items() if name != "score"),
         }
 
 
@@ -168,7 +168,7 @@ class Comparison:
             folder: made if it is not there.
         """
         path = Path(folder) / FILE
-        replace(path, json.dumps(self.to_json(), indent=2, allow_nan=False) + "\n")
+        written(path, json.dumps(self.to_json(), indent=2, allow_nan=False) + "\n")
         return path
 
     @classmethod
@@ -191,6 +191,11 @@ class Comparison:
             if isinstance(error, SettingError):
                 raise
             raise SettingError(f"{path} must be written by `hushtune compare`, but it is damaged: {error}") from None
+
+
+def _unnamed(disclosure: Disclosure) -> Disclosure:
+    what, named, _ = disclosure.what.partition(OF_EACH)
+    return replace(disclosure, what=f"{what}, of each client" if named else what)
 
 
 def _arm(raw: dict[str, Any], runs: Path) -> Arm:

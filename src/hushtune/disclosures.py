@@ -38,6 +38,7 @@ class Disclosure:
     epsilon: float | None
 
 
+OF_EACH = ", of each of "  # before clients' names
 CHOICE = Disclosure("every reader of the result", "the chosen config", (1,), "computed from the above", 0.0)
 
 
@@ -91,6 +92,6 @@ def of_form(query: Query, opened: Opened, form: Form) -> Disclosure:
 
 def of_gathered(query: Query, opened: Opened) -> Disclosure:
     """What opening every client's own answer shows: all of it, and whose it is."""
-    each = f"{query.meaning}, of each of {', '.join(opened.own or {})}"
+    each = f"{query.meaning}{OF_EACH}{', '.join(opened.own or {})}"
     shape = (opened.answered, query.bound.length)
     return Disclosure("server and every reader of the result", each, shape, "seal 'clear': exact", None)

@@ -39,7 +39,8 @@ _TABLES = {
     "seal": None,
     "search": {"seed", "trials", "sampler"},
     "ledger": {"path"},
-    "simulation": {"seed"},
+    "simulation": {"seed", "reference"},
+    "compare": {"methods", "seals", "epsilons", "draws"},
 }
 _NOT_IN_STUDIES = (
     "name",
@@ -47,6 +48,9 @@ _NOT_IN_STUDIES = (
     "candidates",
     "form",
 )  # a method's own: [candidates] has the one, the other follows
+_EXACT = "exact"  # among epsilons: none
+_DRAWS = 20
+_COMPARES = "; it has a table [compare]: `hushtune compare` takes it"
 _KNOBS = {"float": Float, "int": Int, "choice": Choice}
 
 
@@ -64,9 +68,72 @@ class Study:
     simulation: Simulation | None
 
 
+@dataclass
+class ComparisonStudy:
+    """What a study file with a table [compare] says, ready for `compare`."""
+
+    clients: list[Client]
+    candidates: Domain
+    methods: list[Method]
+    seals: list[Seal]
+    privacies: list[Privacy | None]
+    search: Search | None
+    simulation: Simulation
+
+
 def read(path: str | Path) -> Study:
     """Reads and checks a study file. Raises SettingError with the table, the constraint and the value got."""
-    path = Path(path)
+    raw, folder = _parsed(Path(path)), Path(path).parent
+    if "method" not in raw:
+        raise SettingError(f"study needs a table [method], but got none{_COMPARES if 'compare' in raw else ''}")
+    candidates, search = _domain(raw), _search(raw)
+    privacy = _in("privacy", lambda: Privacy(**raw["privacy"])) if "privacy" in raw else None
+    method = _in("method", lambda: _method(raw["method"]))
+    seal = _in("seal", lambda: seal_from_json(raw["seal"])) if "seal" in raw else None
+    clients, reference = _clients(raw, folder)
+    _in("method", lambda: settled(candidates, method, len(clients), privacy, seal, search))
+    simulation = _in("simulation", lambda: _simulation(raw, reference)) if "simulation" in raw else None
+    ledger = None
+    if "ledger" in raw:
+        ledger = Ledger(folder / str(_need(raw, "ledger", "path")))
+    return Study(clients, candidates, method, privacy, seal, search, ledger, simulation)
+
+
+def read_comparison(path: str | Path) -> ComparisonStudy:
+    """Reads and checks a study file with a table [compare]; what that leaves out is the study's own."""
+    raw, folder = _parsed(Path(path)), Path(path).parent
+    if "compare" not in raw:
+        raise SettingError("study needs a table [compare] with methods, seals or epsilons, but got none")
+    if "ledger" in raw:
+        raise SettingError("a comparison is a simulation and charges no ledger, but got a table [ledger]")
+    table = raw["compare"]
+    methods = _in("compare", lambda: [_method(entry) for entry in _several(table, "methods", raw.get("method"))])
+    seals = _in("compare", lambda: [_seal(entry) for entry in _several(table, "seals", raw.get("seal", "masked"))])
+    own = raw.get("privacy", {})
+    epsilons = _several(table, "epsilons", own.get("epsilon", _EXACT))
+    privacies = _in("compare", lambda: [_guarantee(epsilon, own) for epsilon in epsilons])
+    clients, reference = _clients(raw, folder)
+    simulation = _in("compare", lambda: _simulation({"simulation": {}, **raw}, reference, table.get("draws", _DRAWS)))
+    return ComparisonStudy(clients, _domain(raw), methods, seals, privacies, _search(raw), simulation)
+
+
+def _several(table: dict[str, Any], key: str, otherwise: Any) -> list[Any]:
+    """What [compare] lists, or the study's own, once."""
+    found = table.get(key, [otherwise] if otherwise is not None else [])
+    if not isinstance(found, list) or not found:
+        raise SettingError(f"[compare] {key} must be a list with at least one entry, but got {found!r}")
+    return found
+
+
+def _seal(entry: Any) -> Seal:
+    return seal_from_json({"name": entry} if isinstance(entry, str) else entry)
+
+
+def _guarantee(epsilon: Any, own: dict[str, Any]) -> Privacy | None:
+    return None if epsilon == _EXACT else Privacy(**{**own, "epsilon": epsilon})
+
+
+def _parsed(path: Path) -> dict[str, Any]:
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -76,21 +143,23 @@ def read(path: str | Path) -> Study:
     except OSError as error:
         raise SettingError(f"study file {path} cannot be read: {error.strerror}") from None
     _check_keys(raw)
+    return raw
+
+
+def _domain(raw: dict[str, Any]) -> Domain:
     space = _in("space", lambda: _space(raw))
-    candidates = _in("candidates", lambda: _candidates(raw, space)) if "candidates" in raw else space
-    privacy = _in("privacy", lambda: Privacy(**raw["privacy"])) if "privacy" in raw else None
-    method = _in("method", lambda: _method(raw))
-    seal = _in("seal", lambda: seal_from_json(raw["seal"])) if "seal" in raw else None
-    search = _in("search", lambda: search_from_json(raw["search"])) if "search" in raw else None
-    clients, reference = _clients(raw, path.parent)
-    _in("method", lambda: settled(candidates, method, len(clients), privacy, seal, search))
-    simulation = None
-    if "simulation" in raw:
-        simulation = _in("simulation", lambda: Simulation(raw["simulation"].get("seed", 0), reference))
-    ledger = None
-    if "ledger" in raw:
-        ledger = Ledger(path.parent / str(_need(raw, "ledger", "path")))
-    return Study(clients, candidates, method, privacy, seal, search, ledger, simulation)
+    return _in("candidates", lambda: _candidates(raw, space)) if "candidates" in raw else space
+
+
+def _search(raw: dict[str, Any]) -> Search | None:
+    return _in("search", lambda: search_from_json(raw["search"])) if "search" in raw else None
+
+
+def _simulation(raw: dict[str, Any], reference: Client | None, draws: int = Simulation.draws) -> Simulation:
+    table = raw["simulation"]
+    if "reference" in table:
+        reference = _made("simulation", str(table["reference"]))
+    return Simulation(table.get("seed", 0), reference, draws)
 
 
 def _check_keys(raw: dict[str, Any]) -> None:
@@ -103,9 +172,8 @@ def _check_keys(raw: dict[str, Any]) -> None:
         for key in values:
             if known is not None and key not in known:
                 raise SettingError(f"[{table}] has an unknown key '{key}'; keys are {sorted(known)}")
-    for table in ("space", "method"):
-        if table not in raw:
-            raise SettingError(f"study needs a table [{table}], but got none")
+    if "space" not in raw:
+        raise SettingError("study needs a table [space], but got none")
     if ("data" in raw) == ("clients" in raw):
         raise SettingError(
             "study needs either [data] (an example data set) or [clients] (your own), but got both or neither"
@@ -155,8 +223,10 @@ def _candidates(raw: dict[str, Any], space: Space) -> Candidates:
     return space.candidates(table["list"])
 
 
-def _method(raw: dict[str, Any]) -> Method:
-    fields = dict(raw["method"])
+def _method(table: Any) -> Method:
+    if not isinstance(table, dict):
+        raise SettingError(f"a method must be a table with its name, such as {{ name = 'vote' }}, but got {table!r}")
+    fields = dict(table)
     name = fields.pop("name", None)
     kind = method_class(name)
     try:
@@ -177,14 +247,19 @@ def _imported(table: str, text: str, separator: str) -> Any:
         raise SettingError(f"[{table}] '{text}' cannot be imported: {type(error).__name__}: {error}") from None
 
 
+def _made(table: str, text: str) -> Any:
+    """What a function of the user's own gives."""
+    function = _imported(table, text, ":")
+    try:
+        return function()
+    except Exception as error:
+        raise SettingError(f"[{table}] {text} failed: {type(error).__name__}: {error}") from None
+
+
 def _clients(raw: dict[str, Any], folder: Path) -> tuple[list[Client], Client | None]:
     if "clients" in raw:
         sys.path.insert(0, str(folder.resolve()))
-        factory = _imported("clients", str(_need(raw, "clients", "factory")), ":")
-        try:
-            clients = list(factory())
-        except Exception as error:
-            raise SettingError(f"[clients] the factory failed: {type(error).__name__}: {error}") from None
+        clients = list(_made("clients", str(_need(raw, "clients", "factory"))))
         if not all(isinstance(client, Client) for client in clients):
             raise SettingError("[clients] factory must return hushtune.Client objects")
         return clients, None

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from xml.sax.saxutils import escape
 
-COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#b83280", "#4a5568")
+COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#b83280", "#4a5568", "#b7791f", "#2c7a7b")
 STYLE = (
     "text{font:13px system-ui,sans-serif;fill:#1b2733}.grid{stroke:#d5dde5}.line{fill:none;stroke-width:2}"
-    ".dashed{stroke-dasharray:2 4;stroke-width:1.5}"
+    ".dashed{stroke-dasharray:2 4;stroke-width:1.5}.level{stroke:#718096}"
     + "".join(f".s{i}{{stroke:{c};fill:{c}}}" for i, c in enumerate(COLOURS))
     + ".line{fill:none}@media (prefers-color-scheme:dark){text{fill:#e8eef4}.grid{stroke:#33424f}}"
 )

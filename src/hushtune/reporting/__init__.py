@@ -1,12 +1,14 @@
-"""report.html: what a run chose, opened, cost and revealed, as one file that needs nothing else."""
+"""report.html: what a run chose, opened, cost and revealed; comparison.html: several runs side by side."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+from hushtune.comparison import ARMS, FILE, Comparison
 from hushtune.errors import SettingError
 from hushtune.files import replace
+from hushtune.reporting import comparison
 from hushtune.reporting.page import page
 from hushtune.result import Result
 from hushtune.verification import verify
@@ -15,15 +17,30 @@ from hushtune.verification import verify
 def report(folder: str | os.PathLike[str]) -> Path:
     """Writes report.html beside result.json: one self-contained file, computed from what the result recorded.
 
-    Everything in it was opened already or is public, so it may be read by whoever may read the result.
+    Everything in it was opened already or is public, so it may be read by whoever may read the result. In a
+    comparison's folder: comparison.html and comparison.svg, and the report of each of its runs.
 
     Args:
-        folder: one that `hushtune run` wrote, or that was given to `tune` as `folder` or to `Result.save`.
+        folder: one that `hushtune run` or `hushtune compare` wrote, or that was given to `tune` or `compare` as
+            `folder`, or to `Result.save`.
     """
+    if (Path(folder) / FILE).exists():
+        return _comparison(Path(folder))
     path, result = Path(folder) / "report.html", Result.load(folder)
     try:
         content = page(result, verify(folder))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise SettingError(f"{path.with_name('result.json')} is damaged: {type(error).__name__}: {error}") from None
     replace(path, content)
+    return path
+
+
+def _comparison(folder: Path) -> Path:
+    found = Comparison.load(folder)
+    for arm in found.ran:
+        if arm.folder is not None:
+            report(folder / ARMS / arm.folder)
+    replace(folder / "comparison.svg", comparison.scores_picture(found))
+    path = folder / "comparison.html"
+    replace(path, comparison.page(found))
     return path

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
-from importlib.resources import files
 from typing import Any
 
 from hushtune.curated import ANSWERS, NONE
 from hushtune.methods.combine import Combine
 from hushtune.privacy.accounting import Budget
 from hushtune.reporting.combined import cells_plot, clusters
+from hushtune.reporting.html import document, listing, note, section, table
 from hushtune.reporting.plots import counts_plot, loudness_plot, pairs_plot, parallel_plot, shares_plot
 from hushtune.result import Result
 from hushtune.simulation import figure_rows
@@ -28,48 +28,20 @@ _ADVICE = {
 
 def page(result: Result, checks: Sequence[Check]) -> str:
     """The whole file."""
-    style = files("hushtune.reporting").joinpath("style.css").read_text(encoding="utf-8")
     sections = [
         _head(result),
-        _section("chosen", "The chosen config", _config(result), _figures(result)),
-        _section("counts", "What was opened", *_counts(result)),
-        _section("candidates", "All candidates", *_candidates(result)),
-        _section("disclosures", "Who learned what", _disclosures(result)),
-        _section("budget", "Budget", _budget(result)),
-        _section("clients", "Clients", _clients(result)),
-        _section("time", "Time", shares_plot(result.seconds)),
-        _section("not-covered", "What is not covered", _list(not_covered(result))),
-        _section("statement", "The privacy statement", f"<pre>{escape(result.statement)}</pre>"),
-        _section("verify", "How to check this", _verify(result, checks)),
+        section("chosen", "The chosen config", _config(result), _figures(result)),
+        section("counts", "What was opened", *_counts(result)),
+        section("candidates", "All candidates", *_candidates(result)),
+        section("disclosures", "Who learned what", _disclosures(result)),
+        section("budget", "Budget", _budget(result)),
+        section("clients", "Clients", _clients(result)),
+        section("time", "Time", shares_plot(result.seconds)),
+        section("not-covered", "What is not covered", listing(not_covered(result))),
+        section("statement", "The privacy statement", f"<pre>{escape(result.statement)}</pre>"),
+        section("verify", "How to check this", _verify(result, checks)),
     ]
-    body = "\n".join(sections)
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n'
-        f"<title>hushtune run {escape(result.run[:8])}</title>\n<style>\n{style}</style>\n</head>\n"
-        f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
-    )
-
-
-def _section(name: str, title: str, *content: str) -> str:
-    if not content:
-        return ""
-    return f'<section id="{name}">\n<h2>{title}</h2>\n' + "\n".join(content) + "\n</section>"
-
-
-def table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table of texts."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
-    body = "\n".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
-    return f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>'
-
-
-def _list(items: Iterable[str]) -> str:
-    return "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in items) + "</ul>"
-
-
-def _note(text: str) -> str:
-    return f'<p class="note">{escape(text)}</p>'
+    return document(f"hushtune run {result.run[:8]}", sections)
 
 
 def _head(result: Result) -> str:
@@ -113,7 +85,7 @@ def _figures(result: Result) -> str:
     figures = (result.simulation or {}).get("figures")
     if not figures:
         return ""
-    return _note("Only a marked simulation can know these; scores are test scores.") + table(
+    return note("Only a marked simulation can know these; scores are test scores.") + table(
         ["simulation figure", ""], ((name, f"{value:.3f}") for name, value in figure_rows(figures))
     )
 
@@ -123,7 +95,7 @@ def _counts(result: Result) -> list[str]:
         words = (
             "Every client's own (config, loss) pairs, a colour per client; the line is where the chosen config lies."
         )
-        return [_note(words), pairs_plot(result), *_heterogeneity(result)]
+        return [note(words), pairs_plot(result), *_heterogeneity(result)]
     if result.method["name"] == Combine.name:
         return _combined(result)
     if ANSWERS in result.opened[-1].blocks:
@@ -131,13 +103,13 @@ def _counts(result: Result) -> list[str]:
     shared = _shared(result)
     found = result.per_candidate()
     if found is None:
-        return shared or [_note("Nothing with one entry per candidate was opened.")]
+        return shared or [note("Nothing with one entry per candidate was opened.")]
     deviation = result.opened[-1].noise_variance ** 0.5
     band = f"The band is twice the noise's standard deviation, {deviation:.3g}, around each opened value. "
     words = (band if deviation else "The values are exact. ") + (
         "Diamonds are the smoothed posterior mean, with its standard deviation. Only opened values are used."
     )
-    return [*shared, _note(words), counts_plot(result, *found)]
+    return [*shared, note(words), counts_plot(result, *found)]
 
 
 def _answers(result: Result) -> list[str]:
@@ -147,7 +119,7 @@ def _answers(result: Result) -> list[str]:
     words = (
         "Answers of a trusted curator, each under its own noise. No score was opened, and none can be told from them."
     )
-    return [_note(words), table(["test", "answer"], rows)]
+    return [note(words), table(["test", "answer"], rows)]
 
 
 def _answer(result: Result, place: int) -> str:
@@ -165,7 +137,7 @@ def _shared(result: Result) -> list[str]:
     words = "How long the vectors were that agents shared, opening by opening"
     if result.privacy is not None:
         words += "; noise alone would be as long as the line says"
-    return [_note(f"{words}."), plot]
+    return [note(f"{words}."), plot]
 
 
 def _combined(result: Result) -> list[str]:
@@ -176,8 +148,8 @@ def _combined(result: Result) -> list[str]:
     cells = cells_plot(result)
     words = "Cells of the grid over the clients' good configs; dense ones are marked, the diamond is the chosen config."
     return [
-        *([_note(words), cells] if cells else []),
-        _note("The clusters' centres and mean scores, the best first; only opened values are used."),
+        *([note(words), cells] if cells else []),
+        note("The clusters' centres and mean scores, the best first; only opened values are used."),
         table(["cluster", *knobs, "mean score"], rows),
         table(["computed from what was opened", ""], notes),
     ]
@@ -187,7 +159,7 @@ def _heterogeneity(result: Result) -> list[str]:
     """What a method noted, with FLoRA's advice on gamma_p (section 3)."""
     rows = [(name, _value(value)) for name, value in result.notes.items()]
     gamma = result.notes.get("gamma_p")
-    advice = [] if not isinstance(gamma, float) else [_note(_ADVICE[gamma > HETEROGENEOUS].format(gamma))]
+    advice = [] if not isinstance(gamma, float) else [note(_ADVICE[gamma > HETEROGENEOUS].format(gamma))]
     return [table(["computed from the pairs", ""], rows), *advice]
 
 
@@ -207,11 +179,11 @@ def _candidates(result: Result) -> list[str]:
         )
         for at in order
     ]
-    listing = table(["candidate", *knobs, name, ""], rows)
+    every = table(["candidate", *knobs, name, ""], rows)
     return [
-        _note("Each line is a candidate, the stronger the more it got; the chosen one is marked."),
+        note("Each line is a candidate, the stronger the more it got; the chosen one is marked."),
         parallel_plot(result, name, values),
-        f"<details><summary>All {len(values)} candidates as a table</summary>\n{listing}\n</details>",
+        f"<details><summary>All {len(values)} candidates as a table</summary>\n{every}\n</details>",
     ]
 
 
@@ -237,20 +209,20 @@ def _amount(budget: Budget | None) -> str:
 
 
 def _budget(result: Result) -> str:
-    note = result.ledger
-    if note is None:
-        return _note("A simulation charges no ledger.")
+    books = result.ledger
+    if books is None:
+        return note("A simulation charges no ledger.")
     now = "an exact opening, which no epsilon covers" if result.privacy is None else _amount(result.spent)
     rows = [
-        ("spent before this run", _amount(note.before)),
-        *([("asked for; as it had less left, fewer sums are opened", _amount(note.wanted))] if note.wanted else []),
+        ("spent before this run", _amount(books.before)),
+        *([("asked for; as it had less left, fewer sums are opened", _amount(books.wanted))] if books.wanted else []),
         ("this run", now),
-        ("spent in all", _amount(note.spent)),
-        ("limit", _amount(note.limit)),
-        ("left for one more run", _amount(note.left)),
+        ("spent in all", _amount(books.spent)),
+        ("limit", _amount(books.limit)),
+        ("left for one more run", _amount(books.left)),
     ]
-    age = "It was new: what was spent elsewhere before is not in it. " if note.new else ""
-    return table(["coordinator's ledger", f"rule '{note.rule}', {note.runs} runs"], rows) + _note(
+    age = "It was new: what was spent elsewhere before is not in it. " if books.new else ""
+    return table(["coordinator's ledger", f"rule '{books.rule}', {books.runs} runs"], rows) + note(
         age + "Each client also keeps its own ledger, which only the client can read: `hushtune ledger show` there."
     )
 
@@ -269,15 +241,15 @@ def _clients(result: Result) -> str:
             **facts,
             "messages and bytes of an average client": "{messages:g}, {bytes:,.0f}".format(**result.traffic),
         }
-    listing = table(["dropped client", "reason"], result.dropped.items()) if result.dropped else ""
-    listing += table(["left out", "reason"], result.left_out.items()) if result.left_out else ""
-    listing += table(["counted, but lost before the end", "reason"], result.late.items()) if result.late else ""
-    return table(["clients", ""], facts.items()) + listing
+    missing = table(["dropped client", "reason"], result.dropped.items()) if result.dropped else ""
+    missing += table(["left out", "reason"], result.left_out.items()) if result.left_out else ""
+    missing += table(["counted, but lost before the end", "reason"], result.late.items()) if result.late else ""
+    return table(["clients", ""], facts.items()) + missing
 
 
 def _verify(result: Result, checks: Sequence[Check]) -> str:
     marks = {True: "holds", False: "DOES NOT HOLD"}
-    return _note(
+    return note(
         "`hushtune verify FOLDER` computes these again from the recorded events and openings. It shows that the result "
         "is consistent with itself; it cannot show that the records are true. When this page was made:"
     ) + table(["claim", "", "figures"], ((c.claim, marks[c.holds], c.detail) for c in checks))

@@ -1,0 +1,48 @@
+"""`hushtune compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hushtune.cli.options import Json, print_json
+
+
+def compare(
+    study: Annotated[Path, typer.Argument(help="A study file (TOML) with a table [compare].")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for all runs; the same folder goes on after Ctrl-C.")],
+    jobs: Annotated[int | None, typer.Option(help="Processes for scoring. Default: one per core.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")] = False,
+    json: Json = False,
+) -> None:
+    """Simulate several methods, seals and epsilons on one federation, to choose one; charges no ledger."""
+    from hushtune.cli import show
+    from hushtune.comparing import compare as run
+    from hushtune.reporting import report
+    from hushtune.study import read_comparison
+
+    with show.stdout_kept_clean():
+        said = read_comparison(study)
+        found = run(
+            said.clients,
+            said.candidates,
+            methods=said.methods,
+            seals=said.seals,
+            privacies=said.privacies,
+            simulation=said.simulation,
+            search=said.search,
+            folder=out,
+            jobs=jobs,
+            quiet=quiet,
+        )
+        path = report(out)
+    if json:
+        print_json(found.to_json())
+        return
+    print(f"SIMULATION: scores on the reference, mean and standard deviation over {found.draws} draws of the noise")
+    for name, words in (("opt", "the best candidate"), ("random_guess", "the mean candidate")):
+        if name in found.reference:
+            print(f"  {words} scores {found.reference[name]:.3f}")
+    print(f"\n{found.table()}\n\npage: {path}   picture: {path.with_name('comparison.svg')}")

@@ -1,0 +1,198 @@
+"""Comparisons: all combinations from the same trials, each run or refused, never charged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hushtune as ht
+from hushtune.comparing import label_of
+from tests.conftest import Make, distance
+
+PRIVACIES = (ht.Privacy(20.0), None)
+
+
+def compared(make_clients: Make, candidates: ht.Candidates, **changes: Any) -> ht.Comparison:
+    whole = ht.Client((np.zeros((8, 1)), np.full(8, 0.3)), distance)
+    settings: dict[str, Any] = {
+        "methods": [ht.Vote(k=1), ht.NoisyMax()],
+        "seals": [ht.Masked(), ht.Curator()],
+        "privacies": PRIVACIES,
+        "simulation": ht.Simulation(0, whole, draws=3),
+        "quiet": True,
+        "jobs": 1,
+    }
+    return ht.compare(make_clients(10), candidates, **{**settings, **changes})
+
+
+@pytest.fixture
+def found(make_clients: Make, candidates: ht.Candidates) -> ht.Comparison:
+    return compared(make_clients, candidates)
+
+
+def test_every_combination_is_run_or_refused_with_its_reason(found: ht.Comparison) -> None:
+    assert len(found.arms) == 8
+    assert all((arm.result is None) == (arm.refused is not None) for arm in found.arms)
+    refused = {(arm.method, arm.seal, arm.privacy): arm.refused for arm in found.arms if arm.refused}
+    assert "needs a server that is trusted" in refused["noisy-max", "masked", PRIVACIES[0]]
+    assert "is for a server that adds noise" in refused["vote(k=1)", "curator", None]
+    assert [(arm.method, arm.seal) for arm in found.ran] == [
+        ("vote(k=1)", "masked"),
+        ("vote(k=1)", "masked"),
+        ("vote(k=1)", "curator"),
+        ("noisy-max", "curator"),
+    ]
+
+
+def test_scores_are_of_what_is_chosen_over_draws_of_the_noise(found: ht.Comparison) -> None:
+    noisy, exact = found.ran[:2]
+    assert len(noisy.scores) == 3
+    assert len(exact.scores) == 1
+    assert exact.result is not None
+    assert exact.scores[0] == pytest.approx(1 - abs(exact.result.config["x"] - 0.3))
+    assert found.reference["opt"] == pytest.approx(1.0)
+    assert found.reference["random_guess"] < exact.scores[0] <= found.reference["opt"]
+    assert noisy.score == pytest.approx(np.mean(noisy.scores))
+    assert exact.deviation is None
+
+
+def test_draws_of_the_noise_differ(make_clients: Make, candidates: ht.Candidates) -> None:
+    loud = compared(make_clients, candidates, methods=[ht.Vote(k=1)], privacies=[ht.Privacy(0.1)])
+    assert all(len(set(arm.scores)) > 1 for arm in loud.ran)
+    quiet = compared(make_clients, candidates, methods=[ht.Vote(k=1)], privacies=[ht.Privacy(50.0)])
+    assert min(arm.score or 0 for arm in quiet.ran) > max(arm.score or 1 for arm in loud.ran)
+
+
+def test_rows_say_who_learned_what_and_what_it_took(found: ht.Comparison) -> None:
+    masked, _, curator, _ = (arm.row() for arm in found.ran)
+    assert masked["server sees"] == "nothing more"
+    assert curator["server sees"] == "each client's own votes, one entry per candidate (exact)"
+    assert masked["all see"] == curator["all see"] == "summed votes, one entry per candidate"
+    assert masked["spent"] <= 20.0
+    assert masked["messages"] == 8  # four trips
+    assert curator["messages"] == 2
+    assert masked["bytes"] > curator["bytes"] > 0
+    assert (masked["unit"], masked["neighbours"], masked["delta"]) == ("client", "replace-one", 1e-5)
+    json.dumps(found.to_json(), allow_nan=False)
+
+
+def test_nothing_is_scored_twice(make_clients: Make, candidates: ht.Candidates, tmp_path: Path) -> None:
+    log = tmp_path / "scored"
+
+    @ht.objective
+    def counted(config: ht.Config, data: ht.Rows) -> float:
+        with log.open("a") as file:
+            file.write("x")
+        return float(abs(config["x"] - np.mean(data.y)))
+
+    clients = [ht.Client(client.data, counted) for client in make_clients(10)]
+    methods = [ht.Vote(), ht.Surface(), ht.Combine(), ht.Thompson(iterations=2, initial=2, features=8)]
+    ht.compare(
+        clients,
+        candidates,
+        methods=methods,
+        seals=[ht.Clear()],
+        privacies=PRIVACIES,
+        simulation=ht.Simulation(0),
+        quiet=True,
+        jobs=1,
+    )
+    assert len(log.read_text()) == 10 * len(candidates)
+
+
+def test_agents_explore_anew_in_every_draw(make_clients: Make, candidates: ht.Candidates) -> None:
+    method = ht.Thompson(iterations=2, initial=2, features=8)
+    arms = compared(make_clients, candidates, methods=[method], seals=[ht.Curator()], privacies=[ht.Privacy(20.0)]).arms
+    again = compared(make_clients, candidates, methods=[method], seals=[ht.Curator()], privacies=[ht.Privacy(20.0)])
+    assert arms[0].refused is None
+    assert len(arms[0].scores) == 3
+    assert arms[0].scores == again.arms[0].scores
+
+
+def test_no_ledger_is_charged(found: ht.Comparison, home: Path) -> None:
+    assert not list(home.rglob("ledger*"))
+    assert all(arm.result is not None and arm.result.simulation is not None for arm in found.ran)
+
+
+def test_a_folder_goes_on_where_it_was_interrupted(
+    make_clients: Make, candidates: ht.Candidates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "compared"
+    first = compared(make_clients, candidates, folder=folder)
+    (folder / "comparison.json").unlink()
+    last = max((folder / "arms").iterdir(), key=lambda path: path.name)
+    for file in last.iterdir():
+        file.unlink()
+    ran = []
+    real = ht.tune
+    monkeypatch.setattr("hushtune.comparing.tune", lambda *args, **more: ran.append(1) or real(*args, **more))
+    again = compared(make_clients, candidates, folder=folder)
+    assert len(ran) == 1
+    assert [arm.scores for arm in again.arms] == [arm.scores for arm in first.arms]
+    assert again.reference == first.reference
+    kept = ht.Comparison.load(folder)
+    assert kept.rows == again.rows
+    compared(make_clients, candidates, folder=folder, simulation=ht.Simulation(1, draws=3))
+    assert len(ran) > 1  # another seed is another run
+
+
+def test_the_page_shows_all_arms_and_what_was_refused(
+    make_clients: Make, candidates: ht.Candidates, tmp_path: Path
+) -> None:
+    folder = tmp_path / "compared"
+    found = compared(make_clients, candidates, folder=folder, methods=[ht.Vote(k=1), ht.NoisyMax()])
+    page = ht.report(folder)
+    content = page.read_text()
+    assert page.name == "comparison.html"
+    for arm in found.ran:
+        assert arm.folder is not None
+        assert f"arms/{arm.folder}/report.html" in content
+        assert (folder / "arms" / arm.folder / "report.html").exists()
+    assert "needs a server that is trusted" in content
+    assert "SIMULATION" in content
+    assert "<script" not in content
+    assert (folder / "comparison.svg").read_text().count("<polyline") >= 4
+
+
+def test_without_a_reference_there_are_no_scores(
+    make_clients: Make, candidates: ht.Candidates, tmp_path: Path
+) -> None:
+    found = compared(make_clients, candidates, simulation=ht.Simulation(0), folder=tmp_path / "compared")
+    assert all(arm.score is None for arm in found.arms)
+    assert found.reference == {}
+    assert "there are no scores" in ht.report(tmp_path / "compared").read_text()
+    assert "vote" in found.table()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"methods": []}, "methods must be a list with at least one entry"),
+        ({"seals": ht.Masked()}, "seals must be a list"),
+        ({"seals": ["masked"]}, "each of seals must be a Seal"),
+        ({"privacies": [1.0]}, "each of privacies must be a Privacy"),
+        ({"simulation": None}, "simulation must be a Simulation"),
+        ({"methods": [ht.NoisyMax()], "seals": [ht.Masked()]}, "every combination is refused; the first: method"),
+    ],
+)
+def test_bad_arguments_are_one_line(
+    make_clients: Make, candidates: ht.Candidates, changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ht.SettingError, match=words):
+        compared(make_clients, candidates, **changes)
+
+
+def test_labels_name_the_settings_that_are_not_the_defaults() -> None:
+    assert label_of(ht.Vote()) == "vote"
+    assert label_of(ht.Vote(decode="argmax", k=3)) == "vote(k=3, decode=argmax)"
+
+
+@pytest.mark.parametrize("content", ["{}", '{"schema": 7}', "not json", '{"schema": 1, "arms": [3]}'])
+def test_a_damaged_folder_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "comparison.json").write_text(content)
+    with pytest.raises(ht.SettingError, match="comparison.json"):
+        ht.Comparison.load(tmp_path)
