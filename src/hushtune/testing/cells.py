@@ -25,7 +25,7 @@ from hushtune.testing.values import expect
 Noises = Literal["exact", "client", "record"]
 State = Literal["works", "refused", "missing"]
 CLIENTS = 6
-FEW = 3  # under seal 'threshold', where every one of them is a process that makes keys
+FEW = 2  # under seal 'threshold', where every one of them is a process that makes keys
 NOISES: dict[Noises, Privacy | None] = {
     "exact": None,
     "client": Privacy(4.0),
@@ -42,10 +42,12 @@ class Outcome:
         state: "works": all checks were passed; "refused": `tune` refused the combination before anything was written
             or spent; "missing": it could not be tried, because an optional dependency is not installed.
         reason: of a refusal, in one line.
+        opened: what a working cell opened, in words.
     """
 
     state: State
     reason: str = ""
+    opened: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.state + (f": {self.reason}" if self.reason else "")
@@ -100,7 +102,7 @@ class Cell:
                 raise AssertionError(f"{self}: {error}") from error
             except Exception as error:
                 raise AssertionError(f"{self}: a check could not be made: {described(error)}") from error
-        return Outcome("works")
+            return Outcome("works", opened=room.opened())
 
     def settings(self) -> dict[str, Any]:
         """Arguments of `tune`."""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hushtune.bounds import Bound
+from hushtune.curated import ANSWERS
 from hushtune.disclosures import CHOICE
 from hushtune.forms import form_from_json
 from hushtune.method import Method, Openings
@@ -58,6 +59,16 @@ def _lengths(opened: Opened) -> int:
     return sum(len(values) for values in blocks.values())
 
 
+def words(query: Query, opened: Opened) -> str:
+    """What an opening showed."""
+    if opened.own is not None:
+        return f"each client's own: {query.meaning}"
+    if ANSWERS in opened.blocks:
+        return f"answers to tests of the summed {query.meaning}"
+    form = form_from_json(opened.form)
+    return f"summed {query.meaning}" if form is None else f"{form.words}, of the summed {query.meaning}"
+
+
 def check_disclosures(result: Result) -> None:
     """Every opened value is disclosed with its shape and its cost; statement and JSON name the guarantee's terms."""
     raw, words = result.to_json(), result.statement
@@ -87,6 +98,18 @@ def check_disclosures(result: Result) -> None:
         expect(other.to == "server", f"{other.to} saw {other.what}, which no opening holds")
 
 
+def check_same(first: Result, second: Result) -> None:
+    """Two simulations with one seed, which must be equal; but quotients under encryption only up to their error."""
+    computed = any(opened.form is not None for opened in first.opened)
+    names = ("disclosures", "dropped", *(() if computed else ("opened", "config", "notes", "statement")))
+    differing = [name for name in names if getattr(first, name) != getattr(second, name)]
+    for one, other in zip(first.opened, second.opened, strict=True):
+        for block, values in one.blocks.items():
+            if np.abs(np.array(values) - other.blocks[block]).max() > (_QUOTIENT_ERROR if one.form is not None else 0):
+                differing.append(f"opening of '{one.query}'")
+    expect(not differing, f"a simulation with one seed must repeat itself, but its {', '.join(differing)} differ")
+
+
 def check_no_trace(first: Result, failed: Result) -> None:
     """Two results of which one has a client that failed: equal in all that does not follow from the noisy openings."""
     one, other = _visible(first), _visible(failed)
@@ -103,7 +126,7 @@ def _visible(result: Result) -> dict[str, Any]:
     raw = result.to_json()
     for name in ("run", "config", "index", "notes", "seconds", "statement"):
         del raw[name]
-    followed = len(result.opened) > 1 or "answers" in result.opened[0].blocks
+    followed = len(result.opened) > 1 or ANSWERS in result.opened[0].blocks
     raw["opened"] = [(o.query, o.noise_variance, o.answered, o.own, o.form) for o in result.opened]
     raw["opened"] += [] if followed else [_lengths(o) for o in result.opened]
     raw["disclosures"] = [replace(d, shape=()) if followed else d for d in result.disclosures]
