@@ -144,10 +144,11 @@ class ProposeTest(_Tested):
     epsilon pays for. Its noise is what epsilon takes for T tests.
 
     Privacy: unit "client", or "record" with `voters`; every relation, because a unit that changes, appears or
-    disappears moves every mean score's sum by its whole range at the most. A trusted curator (`Curator`) is needed. One
-    test is (epsilon0, 0)-private however many candidates there are (AboveThreshold; Dwork and Roth 2014, Theorem 3.23),
-    and T of them cost what optimal composition says (Kairouz, Oh, Viswanath 2015, Theorem 3.3), whatever they answered
-    and however many were made.
+    disappears moves the sum of each candidate's scores by their whole range at the most (by more, if all are scored on
+    the same protected rows: `validation`). A trusted curator (`Curator`) is needed. One test is (epsilon0, 0)-private
+    however many candidates there are (AboveThreshold; Dwork and Roth 2014, Theorem 3.23), and T of them cost what
+    optimal composition says (Kairouz, Oh, Viswanath 2015, Theorem 3.3), whatever they answered and however many were
+    made.
 
     Args:
         voters: into how many parts each client splits its rows (the paper's partitions), with unit="record"; 1: each
