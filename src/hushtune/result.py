@@ -91,7 +91,7 @@ class LedgerNote:
 class Result:
     """Everything a run says. `config` is what to train with; `statement` says what the run revealed.
 
-    All of it was opened already or is public, so whoever may read the result may read every field.
+    Whoever may see what was opened may read all of it, but for the reference figures of a marked simulation.
 
     Args:
         config: what was chosen: one value per knob.

@@ -63,9 +63,10 @@ def tune(
 ) -> Result:
     """Has clients agree on one config, and states what that revealed.
 
-    Privacy: everything the run opens is (epsilon, delta)-differentially private for `privacy`'s unit and relation; the
-    method's docstring has its theorem. The whole cost is reserved in the coordinator's ledger, and in each client's
-    own, before anything leaves. Not covered: who takes part, how long a client takes, and the training that follows.
+    Privacy: with `privacy` given, everything the run opens is (epsilon, delta)-differentially private for `privacy`'s
+    unit and relation; the method's docstring has its theorem. The whole cost is reserved in the coordinator's ledger,
+    and in each client's own, before anything leaves. Not covered: who takes part, how long a client takes, and the
+    training that follows.
 
     Args:
         clients: the parties, in public order.
