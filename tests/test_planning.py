@@ -17,6 +17,11 @@ def plan(*arguments: Any, **settings: Any) -> ht.Plan:
     return ht.plan(*arguments, **{"repetitions": 200, "quiet": True, **settings})
 
 
+def cost(*arguments: Any, **settings: Any) -> ht.Plan:
+    """Where only the noise and its cost are looked at, a few simulated votes will do."""
+    return plan(*arguments, repetitions=10, **settings)
+
+
 def test_ten_clients_are_hopeless_and_ten_hospitals_with_patients_are_not() -> None:
     few = plan(10, 40, privacy=ht.Privacy(1.0), method=ht.Vote(5))
     assert few.verdict.startswith("HOPELESS")
@@ -55,34 +60,34 @@ def test_other_ballots_are_not_planned() -> None:
 
 def test_candidates_may_be_given_as_they_are() -> None:
     grid = ht.Space(x=ht.Float(0, 1), kind=ht.Choice(["a", "b"])).grid(x=6)
-    found = plan(50, grid, privacy=ht.Privacy(1.0), method=ht.Vote(2))
+    found = cost(50, grid, privacy=ht.Privacy(1.0), method=ht.Vote(2))
     assert found.candidates == 12
     assert set(found.to_json()) >= {"sigma", "k", "bound", "success", "smooth", "messages", "bytes", "charge"}
 
 
 def test_the_ledger_is_read_and_not_written(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
-    absent = plan(30, 20, privacy=ht.Privacy(1.0), method=ht.Vote(2), ledger=ht.Ledger(path))
+    absent = cost(30, 20, privacy=ht.Privacy(1.0), method=ht.Vote(2), ledger=ht.Ledger(path))
     assert absent.ledger is not None
     assert not absent.ledger["exists"]
     assert not path.exists()
     ledger = ht.Ledger.new(path, 1.5, 1e-4)
     before = path.read_bytes()
-    one = plan(30, 20, privacy=ht.Privacy(1.0), method=ht.Vote(2), ledger=ledger)
-    two = plan(30, 20, privacy=ht.Privacy(2.0), method=ht.Vote(2), ledger=ledger)
+    one = cost(30, 20, privacy=ht.Privacy(1.0), method=ht.Vote(2), ledger=ledger)
+    two = cost(30, 20, privacy=ht.Privacy(2.0), method=ht.Vote(2), ledger=ledger)
     assert one.ledger is not None
     assert two.ledger is not None
     assert one.ledger["allowed"]
     assert not two.ledger["allowed"]
     assert path.read_bytes() == before
     renyi = ht.Ledger.new(tmp_path / "renyi.db", 1.0, 1e-5, rule="renyi")
-    other = plan(30, 20, privacy=ht.Privacy(1.0), method=ht.Vote(2), ledger=renyi)
+    other = cost(30, 20, privacy=ht.Privacy(1.0), method=ht.Vote(2), ledger=renyi)
     assert other.sigma > 1.02 * one.sigma  # calibrated under the ledger's rule
     assert other.charge["rule"]["name"] == "renyi"
     assert other.ledger is not None
     assert other.ledger["allowed"]
     large = ht.Ledger.new(tmp_path / "large.db", 8.0, 1e-5, rule="renyi")
-    many = plan(30, 20, privacy=ht.Privacy(1.0), method=ht.Vote(2), ledger=large)
+    many = cost(30, 20, privacy=ht.Privacy(1.0), method=ht.Vote(2), ledger=large)
     assert many.ledger is not None
     assert many.charge["rule"]["name"] == "sums"  # the run states its own epsilon, and is charged by the ledger's rule
     assert many.charge["epsilon"] <= 1.0 < many.ledger["after"]["epsilon"] < 8.0
@@ -137,9 +142,9 @@ def test_odd_settings_have_numbers(tmp_path: Path) -> None:
     all_good = plan(5, 3, privacy=ht.Privacy(1.0), agreement=ht.Agreement(3))
     assert all_good.success == 1.0
     assert all(np.isfinite(odds.margin) for odds in all_good.by_k)
-    assert plan(4, 2, privacy=ht.Privacy(1.0)).k == 1  # not both of two
+    assert cost(4, 2, privacy=ht.Privacy(1.0)).k == 1  # not both of two
     records = ht.Ledger.new(tmp_path / "records.db", 5.0, 1e-5, unit="record")
-    refused = plan(5, 3, privacy=ht.Privacy(1.0), method=ht.Vote(1), ledger=records)
+    refused = cost(5, 3, privacy=ht.Privacy(1.0), method=ht.Vote(1), ledger=records)
     assert refused.ledger is not None
     assert not refused.ledger["allowed"]
     assert "counts per record" in refused.ledger["reason"]

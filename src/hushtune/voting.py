@@ -184,7 +184,7 @@ def _smoothed(voting: Voting, k: int, ballots: int, variance: float) -> float | 
     if size > MOST_SMOOTHED:
         return None
     rng = np.random.default_rng([voting.seed, 1])
-    times = max(10, min(_SMOOTHED, _SMOOTHED * 100**2 // size**2))
+    times = max(10, min(_SMOOTHED, voting.repetitions, _SMOOTHED * 100**2 // size**2))
     votes = counts(ballots, size, [k], voting.agreement, times, rng)[k]
     return smooth_success(votes, voting.agreement.good, k * ballots, variance, voting.candidates, rng)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from hushtune.space import Candidates, Choice, FloatArray
 
@@ -66,9 +66,15 @@ def smooth(counts: NDArray[Any], total: float | None, noise_variance: float, can
     y -= centre
     unit = max(float(np.mean(y * y)), 1e-12)
     y, noise = y / np.sqrt(unit), noise_variance / unit
-    with threadpool_limits(1):  # many small products: threads would wait for each other
+    with _threads().limit(limits=1):  # many small products: threads would wait for each other
         mean, deviation, structured = _averaged(y, noise, *_spectra(candidates))
     return Smoothed(mean * np.sqrt(unit) + centre, deviation * np.sqrt(unit), structured)
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    """The libraries that numpy multiplies with, looked for once: it takes as long as smoothing itself."""
+    return ThreadpoolController()
 
 
 def _averaged(
