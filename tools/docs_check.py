@@ -64,7 +64,7 @@ def _row(root: Path, command: Shown) -> Row:
     if rule is None:
         return Row(command.place, command.text, "as it is", command.text, (), command.inline, "")
     runs = docs_rules.what_runs(command, rule)
-    how = "as it is" if runs == command.text else rule.why
+    how = rule.why
     if rule.covered:
         how += f": {docs_rules.covered_by(root, command, rule)}" + (", options checked here" if rule.help else "")
     return Row(command.place, command.text, how, runs, rule.needs, command.inline, rule.again)
@@ -114,7 +114,7 @@ def judged(row: Row, ran: Ran) -> str:
 
 def run(rows: list[Row], scratch: Scratch, say: Say) -> bool:
     """Runs them in order until one fails."""
-    page, done = "", dict[tuple[str, str], str]()
+    page, done = "", dict[tuple[str, str], tuple[str, Ran]]()
     for row in rows:
         if (now := row.place.rpartition(":")[0]) != page:
             page = now
@@ -124,16 +124,18 @@ def run(rows: list[Row], scratch: Scratch, say: Say) -> bool:
             row.outcome = "covered"
         elif lack := missing(row.needs):
             row.outcome = f"not run: needs {lack}"
-        elif key in done and not _changes_state(row.runs):
-            row.outcome = f"ran at {done[key]}"
         else:
-            ran = _ran(row, scratch)
-            row.seconds, row.cpu_seconds = round(ran.seconds, 1), round(ran.cpu_seconds, 1)
+            before = done.get(key) if not _changes_state(row.runs) else None
+            ran = before[1] if before else _ran(row, scratch)
             row.outcome = judged(row, ran)
-            done[key] = row.place
             if row.outcome != "ok":
                 say(f"\n{row.place}: {row.shown}\nran: {row.runs}\n{ran.output[-6000:]}\n{row.outcome}\n")
                 return False
+            if before:
+                row.outcome = f"ran at {before[0]}"
+            else:
+                row.seconds, row.cpu_seconds = round(ran.seconds, 1), round(ran.cpu_seconds, 1)
+                done[key] = (row.place, ran)
         say(_line(row))
     return True
 
@@ -142,7 +144,7 @@ def _line(row: Row) -> str:
     seconds = f"{row.seconds:6.1f} s" if row.outcome == "ok" else " " * 8
     result = seconds if row.outcome == "ok" else row.outcome
     changed = f"\n{'':34}{row.how}: {row.runs}" if row.runs not in ("", row.shown) and row.outcome == "ok" else ""
-    return f"{row.place:34}{result}  {row.shown}{changed}"
+    return f"{row.place:33} {result}  {row.shown}{changed}"
 
 
 def _listed(rows: list[Row], say: Say) -> None:

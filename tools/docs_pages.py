@@ -17,6 +17,7 @@ PROGRAMS = (
 INLINE = tuple(name for name in PROGRAMS if name not in ("cd", "export", "printf", "git"))
 FENCE = re.compile(r"^ *(`{3,}|~{3,}) *([^\s`]*)")
 SPAN = re.compile(r"(?<!`)(`+)(?!`)((?:(?!\n[ \t]*\n).)+?)(?<!`)\1(?!`)", re.DOTALL)
+UNSEEN = re.compile(r"<!--.*?-->", re.DOTALL)
 ASSIGNMENTS = re.compile(r"^(?:[A-Z_]+=\S+\s+)*")
 COMMENT = re.compile(r"(?:^|\s+)#(?:\s.*)?$")
 
@@ -125,6 +126,7 @@ def _typed(block: Block) -> Iterator[tuple[int, str]]:
 
 
 def _of_prose(page: str, prose: str) -> Iterator[Shown]:
+    prose = UNSEEN.sub(lambda found: "\n" * found[0].count("\n"), prose)
     for span in SPAN.finditer(prose):
         text = " ".join(span[2].split())
         command = ASSIGNMENTS.sub("", text)

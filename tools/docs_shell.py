@@ -23,6 +23,8 @@ QUIET = {
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PIP_DRY_RUN": "1",  # documented installs are resolved; none changes the environment that all commands share
+    "PIP_QUIET": "1",
     "NO_COLOR": "1",
     "COLUMNS": "240",  # a help that is not wrapped can be searched for options
 }
@@ -49,7 +51,7 @@ class Scratch:
         for name in files(root):
             (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(root / name, self.tree / name)
-        (self.tree / ".venv").symlink_to(Path(sys.prefix))
+        _lend_environment(self.tree / ".venv")
         subprocess.run(["git", "init", "--quiet"], cwd=self.tree, check=True)
         self._state = self.folder / "state"
         self._where = self.folder / "where"
@@ -133,6 +135,19 @@ class Scratch:
                 if marked in (entry / "environ").read_bytes():
                     found.append(int(entry.name))
         return found
+
+
+def _lend_environment(place: Path) -> None:
+    """The programs of this environment under another name, with the Makefile's marks of what is installed in it.
+
+    The environment itself stays out of reach: marks that make sets, or removes, are the copy's own.
+    """
+    place.mkdir()
+    for name in ("bin", "lib", "pyvenv.cfg"):
+        (place / name).symlink_to(Path(sys.prefix) / name)
+    for mark in Path(sys.prefix).iterdir():
+        if mark.is_file() and not mark.suffix:
+            (place / mark.name).touch()
 
 
 def _free_port() -> int:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import docs_check
@@ -31,7 +32,7 @@ def ran(tree: Path, page: str) -> tuple[bool, list[docs_check.Row], list[str]]:
 
 def test_commands_of_a_page_in_its_order(tree: Path) -> None:
     (tree / "README.md").write_text("""Say `make it` or `hushtune plan --clients
-3`, not `hushtune-home` or `make`.
+3`, not `hushtune-home` or `make`. <!-- `make nothing` -->
 
 ```
 hushtune one   # a remark
@@ -104,6 +105,15 @@ def test_what_takes_too_long_fails(tree: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(docs_check, "LIMIT", 0.2)
     fine, rows, _ = ran(tree, "```\npython -c 'import time; time.sleep(60)'\n```")
     assert (fine, rows[0].outcome) == (False, "FAILED: took too long")
+
+
+def test_the_environment_cannot_be_changed(tree: Path) -> None:
+    """What is installed, and make's marks of it, stay as they are; the programs are there."""
+    with Scratch(tree) as scratch:
+        scratch.begin("one")
+        assert scratch.run("touch .venv/mark && .venv/bin/python -c 'import hushtune'", 60).code == 0
+        assert not (Path(sys.prefix) / "mark").exists()
+        assert scratch.run("printenv PIP_DRY_RUN", 10).output == "1\n"
 
 
 def test_the_same_command_runs_once(tree: Path) -> None:
