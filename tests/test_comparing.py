@@ -158,9 +158,7 @@ def test_the_page_shows_all_arms_and_what_was_refused(
     assert (folder / "comparison.svg").read_text().count("<polyline") >= 4
 
 
-def test_without_a_reference_there_are_no_scores(
-    make_clients: Make, candidates: ht.Candidates, tmp_path: Path
-) -> None:
+def test_without_a_reference_there_are_no_scores(make_clients: Make, candidates: ht.Candidates, tmp_path: Path) -> None:
     found = compared(make_clients, candidates, simulation=ht.Simulation(0), folder=tmp_path / "compared")
     assert all(arm.score is None for arm in found.arms)
     assert found.reference == {}
