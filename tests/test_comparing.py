@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.conftest import Make, distance
 
 import hushtune as ht
 from hushtune.comparing import label_of
-from tests.conftest import Make, distance
 
 PRIVACIES = (ht.Privacy(20.0), None)
 
