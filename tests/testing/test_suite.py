@@ -12,6 +12,7 @@ import pytest
 import hushtune as ht
 from hushtune.bounds import AtMost, Ball, Bound, Box, KHot, Scores, Tally
 from hushtune.errors import RefusedError
+from hushtune.federation import local
 from hushtune.method import Facts, Method, Openings
 from hushtune.methods.ballots import TopVotes
 from hushtune.privacy import release
@@ -346,9 +347,14 @@ def test_a_seal_that_opens_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
         check_seal(ht.Clear())
 
 
-def test_a_seal_that_answers_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once neither the record of answers nor the ledger's transaction stands in its way."""
-    monkeypatch.setattr(release, "_earlier", lambda *given: None)
-    monkeypatch.setattr(release, "_keep", lambda party, charge, run, step, digest, make, also=None: make())
-    with pytest.raises(AssertionError, match="the same message must get the same bytes again"):
-        check_seal(ht.Masked())
+def test_a_seal_that_says_something_else_the_second_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, seen = local.respond, set()
+
+    def forgetful(message: bytes, party: Any, roster: Any) -> bytes:
+        again = (message, party.id) in seen
+        seen.add((message, party.id))
+        return release.refused("answered already") if again else real(message, party, roster)
+
+    monkeypatch.setattr(local, "respond", forgetful)
+    with pytest.raises(AssertionError, match="the same message must get the same bytes again, but not from"):
+        check_seal(ht.Clear())
