@@ -55,13 +55,22 @@ RULES = (
     Rule(r"make demo$", "as it is, with the environment that is there"),
     Rule(r"make test-all$|\.ci/run$", "every step of it is in .ci/run", covered=".ci/run: make test"),
     Rule(r"make bench\b", "20 minutes", covered="tests/bench/test_bars.py::test_the_command_writes_the_page"),
+    Rule(
+        r"make matrix$",
+        "rewrites README and docs/matrix.md",
+        covered="tests/testing/test_matrix.py::test_both_files_are_what_their_cells_make",
+    ),
     Rule(r"make [a-z-]+$", "continuous integration", covered=r".ci/run: \g<0>"),
     Rule(
         r"pip install -e '\.\[test\]'$",
         "an example's package, into a folder of the scratch copy",
         swap=(("pip install -e '.[test]'", "env -u PIP_DRY_RUN pip install --no-deps --target $PACKAGES ."),),
     ),
-    Rule(r"pip install\b", "as it is, but for PIP_DRY_RUN: resolved, not installed"),
+    Rule(
+        r"pip install\b",
+        "resolved, not installed",
+        swap=(("pip install", "env -u PIP_DRY_RUN pip install --dry-run"),),  # the variable would reach pip's own build
+    ),
     Rule(r"hushtune mhe setup$", "into its own environment", swap=(("hushtune", "env -u PIP_DRY_RUN hushtune"),)),
     Rule(r"pre-commit install$", "as it is", needs=("dev",)),
     Rule(r"pytest -s tests/flower/test_deployment.py -k server_app$", "continuous integration", covered=DEPLOYED),

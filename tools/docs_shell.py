@@ -23,7 +23,7 @@ QUIET = {
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-    "PIP_DRY_RUN": "1",  # documented installs are resolved; none changes the environment that all commands share
+    "PIP_DRY_RUN": "1",  # nothing that make or pip does changes the environment that all commands share
     "PIP_QUIET": "1",
     "NO_COLOR": "1",
     "COLUMNS": "240",  # a help that is not wrapped can be searched for options
