@@ -115,7 +115,7 @@ def test_a_real_task_is_tabulated_once(tmp_path: Path, monkeypatch: pytest.Monke
 def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HUSHTUNE_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(ht.SettingError, match=r"har\.npz is neither in .* set HUSHTUNE_DATA to it"):
+    with pytest.raises(ht.SettingError, match=r"har\.npz is not in .* set HUSHTUNE_DATA to it"):
         tabulated("har", tmp_path, 1, QUIET)
 
 

@@ -33,5 +33,5 @@ def test_every_arm_is_compared_and_nothing_is_done_twice(tmp_path: Path, monkeyp
 
 
 def test_an_unknown_task_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ht.SettingError, match="data must be of"):
+    with pytest.raises(ht.SettingError, match="data must be among"):
         central.Experiment(["poems"], [1.0], 1, tmp_path).tasks()

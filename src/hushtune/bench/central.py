@@ -18,6 +18,7 @@ import numpy as np
 
 from hushtune import files
 from hushtune.bench.central_tasks import TASKS, Task
+from hushtune.checks import integer
 from hushtune.errors import SettingError
 from hushtune.fitting import By, fit
 from hushtune.methods.propose import NoisyMax, ProposeTest
@@ -53,11 +54,14 @@ class Experiment:
     jobs: int | None = None
     quick: bool = False
 
+    def __post_init__(self) -> None:
+        integer("seeds", self.seeds, 1)
+
     def tasks(self) -> list[Task]:
         """By name."""
         for name in self.data:
             if name not in TASKS:
-                raise SettingError(f"data must be of {sorted(TASKS)}, but got '{name}'")
+                raise SettingError(f"data must be among {sorted(TASKS)}, but got '{name}'")
         return [TASKS[name].quick() if self.quick else TASKS[name] for name in self.data]
 
 

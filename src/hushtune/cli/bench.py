@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hushtune.cli.options import DATA, SPLITS, Json, among
+from hushtune.cli.options import DATA, SPLITS, Jobs, Json, among
 
 bench_app = typer.Typer(help="Measure.", no_args_is_help=True)
 
@@ -21,13 +21,24 @@ def _numbers(name: str, text: str) -> list[float]:
         raise SettingError(f"{name} must be numbers such as 10,100, but got {text!r}") from None
 
 
-def _counts(name: str, text: str) -> list[int]:
+def _counts(name: str, text: str, low: int = 1) -> list[int]:
+    from hushtune.checks import integer
     from hushtune.errors import SettingError
 
     found = _numbers(name, text)
     if not all(number.is_integer() for number in found):
         raise SettingError(f"{name} must be integers such as 10,100, but got {text!r}")
-    return [int(number) for number in found]
+    return [integer(name, int(number), low) for number in found]
+
+
+def _epsilons(text: str) -> list[float]:
+    """Refuses, before anything is measured, what no guarantee can have."""
+    from hushtune.bench import privacy_of
+
+    found = _numbers("epsilon", text)
+    for epsilon in found:
+        privacy_of(epsilon)
+    return found
 
 
 @bench_app.command("bars")
@@ -87,10 +98,11 @@ def bench_secure_sum(
 ) -> None:
     """CPU seconds of a masked sum, all clients and the server together."""
     from hushtune.bench import secure_sum
+    from hushtune.checks import integer
     from hushtune.cli import show
     from hushtune.progress import Progress
 
-    counts = _counts("clients", clients)
+    counts, length = _counts("clients", clients, 2), integer("length", length, 1)
     rows = show.rows(secure_sum.rows(counts, neighbours, length, Progress(quiet=json)), as_json=json)
     if plot is not None:
         secure_sum.draw(rows, plot)
@@ -151,7 +163,7 @@ def bench_dp_hype(
     quick: Annotated[bool, typer.Option("--quick", help="20 clients, 2,000 rows, 5 runs: a look, no result.")] = False,
     out: Annotated[Path, typer.Option(help="Where scores are kept; the same folder resumes.")] = Path("runs/dp-hype"),
     plots: Annotated[Path | None, typer.Option(help="Folder for the figures. Default: that of --out.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Processes. Default: one per core.")] = None,
+    jobs: Jobs = None,
     json: Json = False,
 ) -> None:
     """DP-HYPE's experiments: accuracy of the privately chosen config, beside OPT, guessing and ablations."""
@@ -172,7 +184,7 @@ def bench_dp_hype(
         for how in listed(split)
         for count in _counts("clients", clients)
     ]
-    epsilons = _numbers("epsilon", epsilon)
+    epsilons = _epsilons(epsilon)
     experiment = dp_hype.Experiment(settings, epsilons, integer("runs", runs, 1), compare, out, jobs)
     found = show.experiment(dp_hype.rows(experiment, Progress(quiet=json)), as_json=json)
     for path in (*dp_hype_figures.draw(found, plots or out), dp_hype_tables.write(found, out)):
@@ -206,7 +218,7 @@ def bench_flora(
     quick: Annotated[bool, typer.Option("--quick", help="digits, 300 rows, 8 trials: a look, no result.")] = False,
     out: Annotated[Path, typer.Option(help="Where searches are kept; the same folder resumes.")] = Path("runs/flora"),
     plots: Annotated[Path | None, typer.Option(help="Folder for the figures. Default: that of --out.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Processes. Default: one per core.")] = None,
+    jobs: Jobs = None,
     json: Json = False,
 ) -> None:
     """FLoRA's experiments: relative regret of its four surfaces, and of the private one."""
@@ -219,27 +231,19 @@ def bench_flora(
     if quick:
         data, models, parties, rows, trials, send, seeds, draws = "digits", "svm", "3", rows or 300, "4,8", "4", 1, 2
     counts = _counts("trials", trials or ("5,10,20,40,60,80,100" if paper else "5,10,20,40"))
+    sends = _counts("send", send or ("5,10,20,40,60,80" if paper else "5,10,20"))
+    epsilons, spreads, draws = _epsilons(epsilon), _numbers("spread", spread), integer("draws", draws, 1)
     found = cells(
         data.split(","),
         models.split(","),
         _counts("parties", parties if not paper else "3,6,10,25,50,100"),
-        rows=rows if rows is not None or paper else 2_000,
-        folds=folds or (10 if paper else 3),
+        rows=integer("rows", rows, 1) if rows is not None else None if paper else 2_000,
+        folds=integer("folds", folds, 2) if folds is not None else 10 if paper else 3,
         trials=max(counts),
         seeds=integer("seeds", seeds, 1),
         fewest=100 if paper else 40,
     )
-    sends = _counts("send", send or ("5,10,20,40,60,80" if paper else "5,10,20"))
-    experiment = flora.Experiment(
-        found,
-        counts,
-        sends,
-        _numbers("epsilon", epsilon),
-        _numbers("spread", spread),
-        integer("draws", draws, 1),
-        out,
-        jobs,
-    )
+    experiment = flora.Experiment(found, counts, sends, epsilons, spreads, draws, out, jobs)
     shown = show.rows(flora.rows(experiment, Progress(quiet=json)), as_json=json)
     for path in (flora_tables.write(shown, out), flora_figures.draw(shown, plots or out)):
         if not json:
@@ -263,7 +267,7 @@ def bench_privtuna(
         typer.Option(help="--replay: file for the tables. --train: folder; the same one resumes (runs/privtuna)."),
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="--replay: SVG file. --train: folder for the figures.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Processes. Default: one per core.")] = None,
+    jobs: Jobs = None,
     json: Json = False,
 ) -> None:
     """PrivTuna's measurement study: how good are configs that are combined from clients' searches?"""
@@ -374,7 +378,7 @@ def bench_fts(
         "runs/fts"
     ),
     plots: Annotated[Path | None, typer.Option(help="Folder for the figures. Default: that of --out.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Processes. Default: one per core.")] = None,
+    jobs: Jobs = None,
     json: Json = False,
 ) -> None:
     """DP-FTS-DE's experiments: sharing with and without noise, beside tuning alone and beside noise alone."""
@@ -383,7 +387,7 @@ def bench_fts(
     from hushtune.progress import Progress
 
     sizes = _counts("agents", agents) if agents is not None else []
-    experiment = fts.Experiment(task, sizes, seeds, out, jobs, _numbers("epsilon", epsilon), quick, ablate)
+    experiment = fts.Experiment(task, sizes, seeds, out, jobs, _epsilons(epsilon), quick, ablate)
     found = show.rows(fts.rows(experiment, Progress(quiet=json)), as_json=json, hidden=("curve", "curve error"))
     for path in fts_figures.write(found, plots or out):
         if not json:
@@ -433,7 +437,7 @@ def bench_central(
     quick: Annotated[bool, typer.Option("--quick", help="Few epochs and candidates: a look, no result.")] = False,
     out: Annotated[Path, typer.Option(help="Where outcomes are kept; the same folder resumes.")] = Path("runs/central"),
     plots: Annotated[Path | None, typer.Option(help="Folder for figures and tables. Default: that of --out.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Processes. Default: one per core.")] = None,
+    jobs: Jobs = None,
     json: Json = False,
 ) -> None:
     """One owner's private model, by every way to choose its config: accuracy against the total epsilon."""
@@ -443,7 +447,7 @@ def bench_central(
     from hushtune.progress import Progress
 
     experiment = central.Experiment(
-        [name.strip() for name in data.split(",")], _numbers("epsilon", epsilon), seeds, out, jobs, quick
+        [name.strip() for name in data.split(",")], _epsilons(epsilon), seeds, out, jobs, quick
     )
     found = show.rows(central.rows(experiment, Progress(quiet=json)), as_json=json)
     for path in central_figures.write(experiment, found, plots or out):

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Jobs = Annotated[int | None, typer.Option(min=1, max=1024, help="Processes. Default: one per core.")]
 
 DATA = [
     *("adult", "cifar10", "digits", "emnist", "har", "landmine", "mnist", "svhn"),

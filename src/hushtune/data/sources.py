@@ -70,7 +70,7 @@ class File:
         for place in places:
             if (place / self.name).is_file():
                 return place / self.name
-        missing, advice = f"{self.name} is neither in {' nor in '.join(map(str, places))}", "put the file into a folder"
+        missing, advice = f"{self.name} is not in {' or in '.join(map(str, places))}", "put the file into a folder"
         if self.openml is None:
             raise SettingError(f"{missing}, and it cannot be fetched; {advice} and set HUSHTUNE_DATA to it")
         try:

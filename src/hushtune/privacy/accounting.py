@@ -50,7 +50,7 @@ SAMPLER_SLACK = 2.0**40 * skellam.DISTANCE
 """How far all noise of one charge together may be from its exact distribution: up to 2^40 drawn values."""
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def epsilon_of(events: tuple[Event, ...], delta: float) -> float:
     """Epsilon of events fixed in advance, at the given delta, by numerical composition (pessimistic).
 
