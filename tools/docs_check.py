@@ -118,7 +118,7 @@ def run(rows: list[Row], scratch: Scratch, say: Say) -> bool:
     for row in rows:
         if (now := row.place.rpartition(":")[0]) != page:
             page = now
-            scratch.begin(page)
+            scratch.begin()
         key = (str(scratch.tree) if row.inline else scratch.where, row.runs)
         if not row.runs:
             row.outcome = "covered"

@@ -121,6 +121,7 @@ RULES = (
         r"flwr supernode register\b", "several hosts", needs=("flower",), covered=PINNED, help="flwr supernode register"
     ),
     # Experiments.
+    Rule(r"python examples/private_model\.py\b", "as it is", needs=("dpsgd",)),
     _bench("secure-sum", "--clients 20,40 --length 20"),
     _bench("dp-hype-simulation", "--repetitions 20"),
     _bench("speed", "--rows 20", "torch"),
@@ -133,7 +134,12 @@ RULES = (
         DATA,
     ),
     _bench("surfaces", "--clients 5 --trials 10"),
-    _bench("privtuna .*--replay", "--seeds 1", DATA),
+    Rule(
+        r"hushtune bench privtuna .*--replay\b",
+        "2 CPU minutes for each seed",
+        covered="tests/bench/test_privtuna_replay.py::test_from_the_command_line",
+        help="hushtune bench privtuna",
+    ),
     _bench("privtuna .*--train", "--quick", "torch"),
     _bench("fts .*--task synthetic", "--seeds 2 --agents 4 --quick"),
     Rule(
@@ -153,6 +159,7 @@ RULES = (
         add="--clients 10",
         swap=(("hushtune mhe", "env -u PIP_DRY_RUN hushtune mhe"),),
     ),
+    _bench("mhe", "--clients 10"),
     _bench("bars", "--only plan", why="one bar"),
 )
 

@@ -43,7 +43,7 @@ class Ran:
 
 
 class Scratch:
-    """`with Scratch(root) as it: it.begin(page); it.run(command, limit)`."""
+    """`with Scratch(root) as it: it.begin(); it.run(command, limit)`."""
 
     def __init__(self, root: Path) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="docs-check-"))
@@ -56,8 +56,9 @@ class Scratch:
         self._state = self.folder / "state"
         self._where = self.folder / "where"
         self._env = {
-            **{name: value for name, value in os.environ.items() if name != "HUSHTUNE_HOME"},
+            **os.environ,
             **QUIET,
+            "HUSHTUNE_HOME": str(self.folder / "home"),
             MARK: str(self.folder),
             "PATH": f"{Path(sys.prefix) / 'bin'}:{os.environ['PATH']}",
             "PYTHONPATH": f"{self.tree / 'src'}:{self.folder / 'packages'}",
@@ -75,10 +76,9 @@ class Scratch:
         self.stop_leftovers()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def begin(self, page: str) -> None:
-        """A new page: the top of the tree, with ledgers of its own; runs of earlier pages stay."""
+    def begin(self) -> None:
+        """A new page begins at the top of the tree; what earlier ones left there and in the home folder stays."""
         self.stop_leftovers()
-        self._env["HUSHTUNE_HOME"] = str(self.folder / "homes" / page.replace("/", "-"))
         self._state.write_text("")
         self._where.write_text(str(self.tree))
 

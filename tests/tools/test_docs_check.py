@@ -72,13 +72,13 @@ def test_a_block_that_is_nothing_known_is_refused(tree: Path, block: str) -> Non
 
 def test_a_page_is_one_shell_in_a_copy_and_the_next_begins_anew(tree: Path) -> None:
     with Scratch(tree) as scratch:
-        scratch.begin("one")
+        scratch.begin()
         assert scratch.run("export X=1 && cd docs", 10).code == 0
         assert scratch.run("printf $X $PWD", 10).output == "1"
         assert Path(scratch.where).name == "docs"
         assert scratch.run("pwd", 10, at_top=True).output.strip() == str(scratch.tree)
-        scratch.begin("two")
-        assert scratch.run("printf ${X-unset} && printf $HUSHTUNE_HOME", 10).output.startswith("unset/")
+        scratch.begin()
+        assert scratch.run("printf ${X-unset}:$HUSHTUNE_HOME", 10).output == f"unset:{scratch.folder}/home"
         assert scratch.run("printf 1 > made", 10).code == 0
         assert (scratch.tree / "made").exists()
     assert not (tree / "made").exists()
@@ -110,7 +110,7 @@ def test_what_takes_too_long_fails(tree: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_the_environment_cannot_be_changed(tree: Path) -> None:
     """What is installed, and make's marks of it, stay as they are; the programs are there."""
     with Scratch(tree) as scratch:
-        scratch.begin("one")
+        scratch.begin()
         assert scratch.run("touch .venv/mark && .venv/bin/python -c 'import hushtune'", 60).code == 0
         assert not (Path(sys.prefix) / "mark").exists()
         assert scratch.run("printenv PIP_DRY_RUN", 10).output == "1\n"
@@ -123,17 +123,17 @@ def test_the_same_command_runs_once(tree: Path) -> None:
 
 def test_what_is_left_running_is_stopped(tree: Path) -> None:
     with Scratch(tree) as scratch:
-        scratch.begin("one")
+        scratch.begin()
         scratch.run("setsid sleep 600 > /dev/null 2>&1 & cd .", 10)
         assert len(scratch._running()) == 1
-        scratch.begin("two")
+        scratch.begin()
         assert not scratch._running()
 
 
 def test_what_a_command_needs_is_said(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HUSHTUNE_DATA", raising=False)
     monkeypatch.setitem(docs_rules.MODULES, "flower", "no_such_module")
-    fine, rows, _ = ran(tree, "`hushtune bench privtuna --replay` and `flwr list`")
+    fine, rows, _ = ran(tree, "`hushtune bench dp-hype --data adult` and `flwr list`")
     assert fine
     assert [row.outcome for row in rows] == ["not run: needs HUSHTUNE_DATA", "not run: needs extra flower"]
 
