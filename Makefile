@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-long test-torch test-dpsgd test-flower test-mhe test-browser test-release screenshots bench docs docs-check lint format dist licences clean
+.PHONY: help demo test test-all test-long test-torch test-dpsgd test-flower test-mhe test-browser test-release matrix screenshots bench docs docs-check lint format dist licences clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -89,6 +89,10 @@ licences: $(VENV)/dpsgd $(VENV)/flower ## docs/licences.md, from what is install
 
 docs-check: $(VENV)/flower $(VENV)/torch $(VENV)/dpsgd ## every command that README and docs show, once; long ones on less (10 minutes)
 	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/python tools/docs_check.py
+
+matrix: $(VENV)/test ## README's table and docs/matrix.md, by running the conformance suite over every method x seal x noise
+	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/hushtune mhe setup
+	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/python tools/matrix.py
 
 screenshots: $(VENV)/browser ## pictures of the demo's report for README and docs
 	$(BIN)/python tests/browser/screenshots.py runs/demo docs/pictures

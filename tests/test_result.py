@@ -39,14 +39,6 @@ def test_round_trip_through_a_folder(result: ht.Result, tmp_path: Path) -> None:
     assert again.statement == result.statement
 
 
-def test_a_run_without_epsilon_round_trips_too(make_clients: Make, candidates: ht.Candidates, tmp_path: Path) -> None:
-    exact = ht.tune(make_clients(3), candidates, method=ht.Vote(2), quiet=True, jobs=1)
-    exact.save(tmp_path)
-    assert ht.Result.load(tmp_path).to_json() == exact.to_json()
-    assert exact.to_json()["spent"] is None
-    assert "Guarantee: NONE" in exact.statement
-
-
 def test_another_runs_result_is_never_overwritten(
     result: ht.Result, make_clients: Make, candidates: ht.Candidates, tmp_path: Path
 ) -> None:

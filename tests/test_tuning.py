@@ -294,12 +294,6 @@ def test_every_seal_gives_the_same_kind_of_result(
         assert result.opened[0].blocks["votes"][3] == 30
 
 
-def test_a_masked_simulation_opens_exactly_what_a_clear_one_does(make_clients: Make, candidates: ht.Candidates) -> None:
-    """Ballots and noise come from the same streams; masks cancel."""
-    found = [tune(make_clients(12), candidates, seal=s, privacy=None, simulation=ht.Simulation(3)) for s in SEALS]
-    assert found[0].opened[0].blocks == found[1].opened[0].blocks
-
-
 def test_pinned_identities(make_clients: Make, candidates: ht.Candidates, tmp_path: Path) -> None:
     clients = make_clients(5)
     for number, client in enumerate(clients):

@@ -44,11 +44,6 @@ def test_an_honest_result_holds(tmp_path: Path, name: str, claims: int | None) -
     assert all(check.holds for check in checks)
 
 
-def test_a_run_without_epsilon_holds(candidates: ht.Candidates, tmp_path: Path) -> None:
-    ht.tune(clients_around(3), candidates, method=ht.Vote(2, decode="smooth"), quiet=True, jobs=1).save(tmp_path)
-    assert all(check.holds for check in ht.verify(tmp_path))
-
-
 def _set(*path: Any, to: Any) -> Change:
     def change(raw: dict[str, Any]) -> None:
         for key in path[:-1]:

@@ -63,6 +63,11 @@ to run the same suite over a method of your own.
 """
 
 
+_KEY = """*exact*: no epsilon; *client*, *record*: whom the noise protects. `Masked`, the default, and `Threshold` show the
+server sums only; `Clear` and `Curator` every client's own contribution, as the statement says. Every cell is run by the
+tests; [the matrix](docs/matrix.md) has what each one opens, and its refusals in full."""
+
+
 def suite_of(key: tuple[str, str, str], outcome: Outcome) -> str:
     """Which suite vouches for a cell."""
     return "make test-mhe" if key[1] == "threshold" and outcome.state == "works" else "make test"
@@ -111,7 +116,7 @@ def short(outcome: Outcome, method: str) -> str:
 def table(outcomes: Outcomes) -> str:
     """README's part."""
     reasons: list[str] = []
-    lines = ["| method | what is opened, at the least | " + " | ".join(f"`{seal.title()}`" for seal in SEALS) + " |"]
+    lines = ["| method | what is opened | " + " | ".join(f"`{seal.title()}`" for seal in SEALS) + " |"]
     lines.append("|---|---|" + "---|" * len(SEALS))
     for row in ROWS:
         own = [_cell({n: outcomes[row.label, s, n] for n in NOISES}, row.method.name, reasons) for s in SEALS]
@@ -121,7 +126,7 @@ def table(outcomes: Outcomes) -> str:
             + " |"
         )
     said = " ".join(f"({number}) {reason}." for number, reason in enumerate(reasons, 1))
-    return "\n".join([*lines, "", f"*exact*: no epsilon; *client*, *record*: whom the noise protects. Refused: {said}"])
+    return "\n".join([*lines, "", f"{_KEY} Refused: {said}"])
 
 
 def _cell(noises: dict[str, Outcome], method: str, reasons: list[str]) -> str:
@@ -139,7 +144,7 @@ def _cell(noises: dict[str, Outcome], method: str, reasons: list[str]) -> str:
 
 
 def _least(row: Row, outcomes: Outcomes) -> str:
-    """What is opened under the best protection that the method has: noise, and no trust in the server."""
+    """What is opened with noise under the default seal, or else under the first that works."""
     order = [(seal, noise) for seal in SEALS for noise in ("client", "exact")]
     return "; ".join(next(o.opened for s, n in order if (o := outcomes[row.label, s, n]).state == "works"))
 

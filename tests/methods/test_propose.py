@@ -26,9 +26,9 @@ from hushtune.methods.propose import STEPS, CandidateScores, affordable
 from hushtune.privacy.accounting import Sums, epsilon_of
 from hushtune.privacy.release import contribution
 from hushtune.privacy.steps import PureTests
-from hushtune.query import query_from_json, query_to_json
 from hushtune.randomness import SystemRandomness
 from hushtune.rows import WHOLE, Parts
+from hushtune.testing import check_query
 from hushtune.trials import TrialStore
 from hushtune.tuning import method_to_json
 
@@ -136,8 +136,7 @@ def test_whatever_losses_are_scores_are_within_the_bound_or_refused(losses: list
 
 
 def test_queries_and_methods_survive_being_written_down() -> None:
-    asked = query(losses=(-1.0, 2.0), sensitivity=5000)
-    assert query_from_json(json.loads(json.dumps(query_to_json(asked)))) == asked
+    check_query(query(losses=(-1.0, 2.0), sensitivity=5000))
     for method in (
         ht.ProposeTest(2, 0.05, 0.5, "filter", 0.2, default=3, validation=100, losses=(0.0, 2.0)),
         ht.NoisyMax(3, "exponential", "public"),

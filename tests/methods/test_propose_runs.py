@@ -133,7 +133,7 @@ def test_if_all_fail_something_is_chosen_all_the_same() -> None:
     assert tune(clients(3, RuntimeError("secret")), method=ht.NoisyMax()).answered == 3
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", METHODS[2:])  # tests/testing has the others
 def test_a_simulation_repeats_and_charges_nothing(method: Any, home: Path) -> None:
     found = {json.dumps(tune(method=method, simulation=ht.Simulation(5)).opened[0].blocks) for _ in range(3)}
     assert len(found) == 1

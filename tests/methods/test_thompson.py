@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,16 +15,13 @@ from tests.methods.test_exploration import CANDIDATES, RUN, SPACE, Bowl, parties
 import hushtune as ht
 from hushtune.calibration import plan_of
 from hushtune.method import Facts
-from hushtune.methods import method_from_json
 from hushtune.methods.agents import shortened, weights
 from hushtune.methods.regions import Weights, attention
 from hushtune.methods.thompson import AgentVectors, Thompson
 from hushtune.privacy.accounting import epsilon_of
 from hushtune.privacy.events import GaussianVector, SkellamVector
 from hushtune.privacy.release import contribution
-from hushtune.query import query_from_json, query_to_json
 from hushtune.rows import WHOLE
-from hushtune.tuning import method_to_json
 
 ZERO_OUT = ht.Privacy(8.0, 1e-3, neighbours="zero-out")
 SHORT = Thompson(iterations=3, initial=3, features=12, regions=2)
@@ -96,14 +92,6 @@ def test_samples_differ_and_means_do_not(tmp_path: Path) -> None:
     assert (first == second).all()
     drawn = [contribution(query(sends="sample"), those[0], WHOLE, private=True) for _ in range(2)]
     assert (drawn[0] != drawn[1]).any()
-
-
-def test_requests_survive_the_wire() -> None:
-    method = SHORT.settled(facts())
-    shared = tuple(np.linspace(-1, 1, 24).tolist())
-    for asked in (method.query(RUN, CANDIDATES, 3, 2, shared), method.votes(RUN, CANDIDATES, 3, shared)):
-        assert query_from_json(json.loads(json.dumps(query_to_json(asked)))) == asked
-    assert method_from_json(json.loads(json.dumps(method_to_json(method)))) == method
 
 
 # ---- what is settled beforehand ----------------------------------------------------------------------

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import hushtune as ht
-from hushtune.seals import seal_from_json
 from hushtune.seals.base import floor_share
 from hushtune.seals.clear import protect
 from hushtune.wire import pack
@@ -36,10 +35,6 @@ def test_the_sum_of_what_arrived() -> None:
     assert total.tolist() == [10, -10, 5 * 2**40]
     assert set(missing) == {"bad", "short", "no", "silent"}
     assert missing["no"] == "refused: policy"
-
-
-def test_json_round_trip() -> None:
-    assert seal_from_json(ht.Clear(0.2, 0.3).to_json()) == ht.Clear(0.2, 0.3)
 
 
 @pytest.mark.parametrize("arguments", [{"dropouts": 1.0}, {"dropouts": -0.1}, {"corrupt": float("nan")}])
