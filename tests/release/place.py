@@ -43,7 +43,7 @@ class Place:
         done = self.run("pip", "install", "--quiet", "--no-compile", *what)
         assert done.returncode == 0, done.stderr
 
-    def run(self, program: str, *arguments: str | Path, seconds: float = 600) -> subprocess.CompletedProcess[str]:
+    def run(self, program: str, *arguments: str | Path, seconds: float = 1800) -> subprocess.CompletedProcess[str]:
         """A program of the environment."""
         return subprocess.run(
             [str(self.venv / "bin" / program), *map(str, arguments)],

@@ -106,7 +106,7 @@ NODES = """
     @server_app.main()
     def main(grid, context):
         candidates = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=5)
-        settings = {"method": ht.Vote(), "privacy": ht.Privacy(5.0), "nodes": 5, "timeout": 240, "quiet": True}
+        settings = {"method": ht.Vote(), "privacy": ht.Privacy(5.0), "nodes": 5, "timeout": 600, "quiet": True}
         result = hushtune.flower.tune(grid, candidates, **settings)
         result.save("runs/nodes")
 
