@@ -91,6 +91,8 @@ def test_what_is_not_measured_is_kept_with_its_date_or_named(tmp_path: Path) -> 
     assert "900: elsewhere" in text
     assert "6 bars: 4 met, 1 missed (many), 1 not measured (wrong)" in text
     assert rows[-1]["figure"] == round(rows[0]["seconds"])
+    stale = [{**row, "not_measured": "of old"} for row in bars.merged(TABLE, [], [], tmp_path)]
+    assert "of old" not in bars_page.page(bars.merged(TABLE, [], stale, tmp_path), "page.json")
     stricter = [replace(bar, bar=0) if bar.name == "long" else bar for bar in TABLE]
     assert [row["met"] for row in bars.merged(stricter, [], rows, tmp_path) if row["name"] == "long"] == [False]
     other = [replace(bar, command=WRONG) if bar.name == "long" else bar for bar in TABLE]

@@ -136,7 +136,7 @@ def merged(bars: Sequence[Bar], now: Sequence[Row], before: Sequence[Row], folde
 
     A kept figure is compared with the bar of today; one from another command than today's is none.
     """
-    known = {(row["name"], row["command"]): row for row in (*before, *now)}
+    known = {(row["name"], row["command"]): row for row in (*before, *now) if row["measured"]}
     found = []
     for bar in bars:
         stated, row = _stated(bar, folder / "work"), known.get((bar.name, bar.command.line(folder / "work")))

@@ -82,13 +82,15 @@ def _conditions(rows: Sequence[Row]) -> str:
     machines = " and on ".join(dict.fromkeys(row["machine"] for row in known))
     text = (
         f"Measured on {machines}, {_latest(rows)} unless a date says otherwise. CPU seconds are those of all processes "
-        "together; other seconds are of the clock, and grow when other work runs on the machine."
+        "that take part, in the last table of all that a command waits for; other seconds are of the clock, and grow when "
+        "other work runs on the machine."
     )
     shares = [row["others"] for row in known if row["others"] is not None]
     if shares:
+        ends = (_share(min(shares)), _share(max(shares)))
         text += (
-            f" In the second before each command, other processes kept {_share(min(shares))} to {_share(max(shares))} "
-            "of all cores busy."
+            f" In the second before each command, other processes kept {' to '.join(dict.fromkeys(ends))} of all cores "
+            "busy."
         )
     return text
 
