@@ -82,8 +82,8 @@ def _conditions(rows: Sequence[Row]) -> str:
     machines = " and on ".join(dict.fromkeys(row["machine"] for row in known))
     text = (
         f"Measured on {machines}, {_latest(rows)} unless a date says otherwise. CPU seconds are those of all processes "
-        "that take part, in the last table of all that a command waits for; other seconds are of the clock, and grow when "
-        "other work runs on the machine."
+        "that take part, in the last table of all that a command waits for; other seconds are of the clock, and grow "
+        "when other work runs on the machine."
     )
     shares = [row["others"] for row in known if row["others"] is not None]
     if shares:
