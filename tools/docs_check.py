@@ -70,13 +70,6 @@ def _row(root: Path, command: Shown) -> Row:
     return Row(command.place, command.text, how, runs, rule.needs, command.inline, rule.again)
 
 
-def check_rules(root: Path) -> None:
-    """Refuses rules that no page needs any more."""
-    shown = [command for page in docs_pages.pages(root) for command in docs_pages.commands(root, page)]
-    if unused := docs_rules.unused(shown):
-        raise PageError(f"docs_rules.py has rules that fit no command of any page: {', '.join(unused)}")
-
-
 def _changes_state(text: str) -> bool:
     return re.search(r"(^|&& )(cd|export) ", text) is not None
 
@@ -178,7 +171,6 @@ def main() -> int:
     given = parser.parse_args()
     say: Say = partial(print, file=sys.stderr if given.json else sys.stdout, flush=True)
     try:
-        check_rules(ROOT)
         rows = rows_of(ROOT, given.only)
     except PageError as error:
         say(str(error))

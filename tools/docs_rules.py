@@ -7,7 +7,6 @@ documented is parsed, and the same code runs on less.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -192,9 +191,3 @@ def covered_by(root: Path, command: Shown, rule: Rule) -> str:
     if not re.search(wanted, text, re.MULTILINE):
         raise PageError(f"{command.place}: {command.text!r} is covered by {covered}, which is not there")
     return covered
-
-
-def unused(commands: Iterable[Shown]) -> list[str]:
-    """Patterns of rules that no command needs any more."""
-    used = {rule_for(command) for command in commands}
-    return [rule.pattern for rule in RULES if rule not in used]

@@ -147,8 +147,6 @@ def test_what_covers_a_command_must_be_there(tree: Path) -> None:
     (tree / ".ci").mkdir()
     (tree / ".ci" / "run").write_text("make test\nmake lint\n")
     assert docs_check.rows_of(tree)[0].runs == ""
-    with pytest.raises(PageError, match="rules that fit no command of any page"):
-        docs_check.check_rules(tree)
 
 
 def test_reductions_keep_what_is_documented_and_a_help_knows_the_options() -> None:
