@@ -65,9 +65,7 @@ def test_mnist_from_the_data_folder_and_from_the_cache(places: Path, monkeypatch
 
 def test_offline_says_what_is_missing_and_what_to_do(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offline(monkeypatch)
-    with pytest.raises(
-        ht.SettingError, match=r"mnist.npz is not in .*data or in .*cache.*554.*HUSHTUNE_DATA"
-    ) as e:
+    with pytest.raises(ht.SettingError, match=r"mnist.npz is not in .*data or in .*cache.*554.*HUSHTUNE_DATA") as e:
         load("mnist")
     assert "\n" not in str(e.value)
 
@@ -112,9 +110,7 @@ def test_emnist_and_svhn_are_read_like_their_kin(places: Path) -> None:
 
 @pytest.mark.parametrize(("name", "file"), [("emnist", "emnist_byclass.npz"), ("svhn", "svhn_crops_delta.npz")])
 def test_what_cannot_be_fetched_is_said_to_be_missing(places: Path, name: str, file: str) -> None:
-    with pytest.raises(
-        ht.SettingError, match=rf"{file} is not in .*data or in .*cannot be fetched; .*HUSHTUNE_DATA"
-    ):
+    with pytest.raises(ht.SettingError, match=rf"{file} is not in .*data or in .*cannot be fetched; .*HUSHTUNE_DATA"):
         load(name)
 
 
