@@ -12,6 +12,7 @@ from tests.conftest import Make, distance
 
 import hushtune as ht
 from hushtune.comparing import label_of
+from hushtune.trials import Passing, TrialStore
 
 PRIVACIES = (ht.Privacy(20.0), None)
 
@@ -194,3 +195,25 @@ def test_a_damaged_folder_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "comparison.json").write_text(content)
     with pytest.raises(ht.SettingError, match="comparison.json"):
         ht.Comparison.load(tmp_path)
+
+
+def test_a_passing_store_knows_what_is_kept_and_keeps_no_searches(tmp_path: Path) -> None:
+    kept = TrialStore(tmp_path / "trials.db")
+    kept.put("d", "o", 0, [{"x": 1}], np.array([0.5]))
+    kept.put_failure("d", "bad", 0)
+    passing = Passing(kept)
+    assert passing.get("d", "o", 0) == kept.get("d", "o", 0)
+    passing.put("d", "o", 0, [{"x": 2}], np.array([0.25]))
+    assert len(passing.get("d", "o", 0)) == len(kept.get("d", "o", 0)) == 2
+    passing.put_search("d", "o", "s", 0, [({"x": 1}, 0.5), ({"x": 2}, 0.25)])
+    passing.put_search("d", "o", "s", 1, [({"x": 9}, 0.0), ({"x": 3}, 0.125)])  # as in a file, what is there stays
+    kept.put_search("d", "o", "s", 0, [({"x": 1}, 0.5), ({"x": 2}, 0.25)])
+    kept.put_search("d", "o", "s", 1, [({"x": 9}, 0.0), ({"x": 3}, 0.125)])
+    assert passing.get_search("d", "o", "s") == kept.get_search("d", "o", "s")
+    assert passing.has_failure("d", "bad", 0)
+    assert not passing.has_failure("d", "o", 0)
+    passing.put_failure("d", "o", 0)
+    assert passing.has_failure("d", "o", 0)
+    assert kept.has_failure("d", "o", 0)
+    passing.put_search("d", "o", "other", 0, [({"x": 1}, 0.5)])
+    assert kept.get_search("d", "o", "other") == []

@@ -27,6 +27,7 @@ from hushtune.seals.base import Seal
 from hushtune.search import Search
 from hushtune.simulation import Shortcut, Simulation
 from hushtune.space import Candidates, Config, Domain
+from hushtune.trials import Passing
 from hushtune.tuning import method_to_json, settled, tune
 
 Combination = tuple[Method, Seal, Privacy | None]
@@ -191,6 +192,9 @@ class _Work:
             yield result.config
             return
         parties = list(self._simulated().parties.values())  # of its own: nothing depends on what else is compared
+        passing = Passing(parties[0].store)
+        for party in parties:
+            party.store = passing
         count, parts = len(parties), parts_of(final.voters, facts.privacy)
         noise = facts.seal.noise(result.noise["scale"])
         variance = Fraction(noise.opened_variance(facts.seal.honest(count), count))

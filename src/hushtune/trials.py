@@ -112,6 +112,55 @@ class TrialStore:
             return found.fetchone() is not None
 
 
+class Passing(TrialStore):
+    """Knows what a store has and adds to its trials, but keeps searches to itself: for repetitions of a simulation.
+
+    Args:
+        kept: the store.
+    """
+
+    def __init__(self, kept: TrialStore) -> None:
+        super().__init__(kept.path)
+        self._trials: dict[tuple[str, str, int], dict[str, float]] = {}
+        self._searches: dict[tuple[str, str, str], list[tuple[Config, float]]] = {}
+        self._failures: dict[tuple[str, str, int], bool] = {}
+
+    def get(self, data: str, objective: str, seed: int) -> dict[str, float]:
+        """Read once."""
+        key = (data, objective, seed)
+        if key not in self._trials:
+            self._trials[key] = super().get(*key)
+        return self._trials[key]
+
+    def put(self, data: str, objective: str, seed: int, configs: Sequence[Config], losses: FloatArray) -> None:
+        """Kept in the store."""
+        super().put(data, objective, seed, configs, losses)
+        self._trials.pop((data, objective, seed), None)
+
+    def get_search(self, data: str, objective: str, search: str) -> list[tuple[Config, float]]:
+        """What was added here."""
+        return self._searches.get((data, objective, search), [])
+
+    def put_search(
+        self, data: str, objective: str, search: str, start: int, found: Sequence[tuple[Config, float]]
+    ) -> None:
+        """A trial that is there stays."""
+        own = self._searches.setdefault((data, objective, search), [])
+        own += found[len(own) - start :]
+
+    def put_failure(self, data: str, objective: str, seed: int) -> None:
+        """Kept in the store."""
+        super().put_failure(data, objective, seed)
+        self._failures[data, objective, seed] = True
+
+    def has_failure(self, data: str, objective: str, seed: int) -> bool:
+        """Read once."""
+        key = (data, objective, seed)
+        if key not in self._failures:
+            self._failures[key] = super().has_failure(*key)
+        return self._failures[key]
+
+
 def from_study(study: optuna.Study) -> dict[str, float]:
     """The completed trials of an existing Optuna study as losses by config key (a maximised value is negated)."""
     import optuna
