@@ -123,7 +123,7 @@ def scores_picture(found: Comparison, width: float = 900.0) -> str:
     for at, seal in enumerate(seals):
         box = Box(20 + at * each + 60, 60, each - 90, 240)
         own = {
-            method: sorted((_at(arm, x), arm.score) for arm in arms if (arm.method, arm.seal) == (method, seal))
+            method: sorted((_at(arm, x), arm.score or 0.0) for arm in arms if (arm.method, arm.seal) == (method, seal))
             for method in methods
         }
         parts.append(panel(box, f"seal '{seal}'", x, y, own))
