@@ -124,7 +124,7 @@ RULES = (
     _bench("secure-sum", "--clients 20,40 --length 20"),
     _bench("dp-hype-simulation", "--repetitions 20"),
     _bench("speed", "--rows 20", "torch"),
-    _bench(r"dp-hype .*--data (?!digits\b)", "--quick --rows 400 --runs 2", "torch", DATA),
+    _bench(r"dp-hype .*--data (?!digits\b)", "--quick --rows 400 --runs 2 --split iid", "torch", DATA),
     _bench("dp-hype", "--quick --runs 2", "torch"),
     _bench("flora .*--data mnist", "--rows 200 --trials 3 --send 3 --folds 2 --draws 1 --epsilon 3", DATA),
     _bench(
