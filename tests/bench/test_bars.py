@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from hushtune.bench import bars, bars_page, bars_table
 from hushtune.bench.bars import Bar, Command, Measured, whole
 from hushtune.cli.bench import bench_app
+from hushtune.cli.experiments import experiments_app
 from hushtune.errors import SettingError
 from hushtune.progress import Progress
 
@@ -119,7 +120,7 @@ def test_names_must_be_known() -> None:
 def test_the_table_is_whole() -> None:
     names = [bar.name for bar in bars_table.BARS]
     assert len(set(names)) == len(names)
-    known = {command.name for command in bench_app.registered_commands} | {None}
+    known = {command.name for app in (bench_app, experiments_app) for command in app.registered_commands}
     for bar in bars_table.BARS:
         words = bar.command.arguments.split()
         assert words[0] != "bench" or words[1] in known

@@ -1,4 +1,4 @@
-"""What options of several commands share: `--json`, and the values that a shell completes.
+"""What options of several commands share: `--json`, lists of numbers, and the values that a shell completes.
 
 Completion must answer at once, so the names are written here; a test compares them to the registries.
 """
@@ -38,3 +38,34 @@ def among(values: list[str], several: bool = False) -> Callable[[str], list[str]
 def print_json(value: Any) -> None:
     """One object on one line."""
     print(json.dumps(value))
+
+
+def read_numbers(name: str, text: str) -> list[float]:
+    """Numbers with commas between them."""
+    from hushtune.errors import SettingError
+
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise SettingError(f"{name} must be numbers such as 10,100, but got {text!r}") from None
+
+
+def read_counts(name: str, text: str, low: int = 1) -> list[int]:
+    """Integers with commas between them."""
+    from hushtune.checks import integer
+    from hushtune.errors import SettingError
+
+    found = read_numbers(name, text)
+    if not all(number.is_integer() for number in found):
+        raise SettingError(f"{name} must be integers such as 10,100, but got {text!r}")
+    return [integer(name, int(number), low) for number in found]
+
+
+def read_epsilons(text: str) -> list[float]:
+    """Refuses, before anything is measured, what no guarantee can have."""
+    from hushtune.bench import privacy_of
+
+    found = read_numbers("epsilon", text)
+    for epsilon in found:
+        privacy_of(epsilon)
+    return found
