@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hushtune.client import Client, Party
+from hushtune.errors import SettingError
 from hushtune.forms import Form
 from hushtune.method import Facts
 from hushtune.methods.cells import Cells
@@ -210,6 +211,8 @@ def _counts(room: Room, parties: Mapping[str, Party]) -> tuple[Vectors, Form, in
 
 def _clusters(room: Room, parties: Mapping[str, Party], dense: Any) -> tuple[Vectors, Form, int]:
     method = _method("dbscan", room)
+    if not dense.any():
+        raise SettingError(f"clients must be so many that a cell is dense, but got {len(room.ids)}; try 10")
     clusters = tuple(Cells(_GRID.space, method.cell).clusters(dense).tolist())
     query = method.query(_GRID, Search(), clusters)
     assert isinstance(query, ConfigSums)
