@@ -200,8 +200,8 @@ class _Work:
         variance = Fraction(noise.opened_variance(facts.seal.honest(count), count))
         sums: dict[Query, IntArray] = {}
         for draw in range(self.simulation.draws):
-            run = fingerprint([result.run, draw])[:32]
-            seed = int(run[:8], 16)
+            run = fingerprint([self.simulation.seed, draw])[:32]
+            seed = int(run[:8], 16)  # the same noise for all arms, as far as they need the same: they differ by less
             yield final.run(Shortcut(parties, parts, facts.candidates, facts.search, variance, seed, sums, run))
 
     def _reference(self, facts: Facts) -> Reference:

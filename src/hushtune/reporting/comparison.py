@@ -160,5 +160,5 @@ def _references(found: Comparison, box: Box, x: Axis, y: Axis) -> list[str]:
         if name in found.reference:
             ends = [box.place(x, y, (tick, found.reference[name])) for tick in (x.ticks[0], x.ticks[-1])]
             parts.append(polyline(ends, "line dashed level"))
-            parts.append(text(ends[0][0] + 4, ends[0][1] - 5, words))
+            parts.append(text(ends[1][0] - 4, ends[1][1] - 5, words, "end"))
     return parts
