@@ -49,7 +49,7 @@ def _epsilon(arm: Arm) -> str:
 
 
 def _table(found: Comparison) -> str:
-    heads = ["method", "seal", "epsilon", "score", "spent", "the server also sees", "messages", "bytes", "seconds"]
+    heads = ["method", "seal", "epsilon", "score", "spent", "messages", "bytes", "seconds", "the server also sees"]
     rows = []
     for arm in found.ran:
         row = arm.row()
@@ -57,7 +57,7 @@ def _table(found: Comparison) -> str:
         score += "" if arm.deviation is None else f" ± {arm.deviation:.3f}"
         spent = "no guarantee" if arm.privacy is None else f"{row['spent']:.3g}"
         traffic = (f"{row['messages']:g}", f"{row['bytes']:,.0f}", f"{row['seconds']:.1f}")
-        rows.append((arm.method, arm.seal, _epsilon(arm), score, spent, arm.server_sees, *traffic))
+        rows.append((arm.method, arm.seal, _epsilon(arm), score, spent, *traffic, arm.server_sees))
     best = found.reference.get("opt")
     known = "" if best is None else f" The best candidate's score is {best:.3f}"
     known += (
