@@ -316,6 +316,10 @@ class Fixed(AtMost):
     ("bound", "message"),
     [
         (Cheap(2, 6), "is more than SkellamShift"),
+        (Cheap(5, 80), "is more than SkellamShift"),
+        (Cheap(5, 100), "is more than SkellamShift"),
+        (Cheap(3, 70), "is more than SkellamShift"),
+        (Cheap(10, 200), "is more than SkellamShift"),
         (Rounds(9, 5), "must refuse NaN"),
         (Wide(9, 5), "must refuse an entry above its largest"),
         (Strict(9, 5), "refuses its own default"),

@@ -132,6 +132,7 @@ def test_what_is_left_running_is_stopped(tree: Path) -> None:
 
 def test_what_a_command_needs_is_said(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HUSHTUNE_DATA", raising=False)
+    monkeypatch.setitem(docs_rules.MODULES, "torch", "json")  # is there, whatever is installed
     monkeypatch.setitem(docs_rules.MODULES, "flower", "no_such_module")
     fine, rows, _ = ran(tree, "`hushtune bench dp-hype --data adult` and `flwr list`")
     assert fine

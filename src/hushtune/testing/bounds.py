@@ -20,6 +20,7 @@ from hushtune.testing.values import expect
 _DEVIATION = 10.0  # of the noise for which events are asked
 _DRAWS = 40
 _PAIRS = 2_000
+_RUNS = 32  # of ones: the shortest, which mirrored are disjoint, and the longest
 _CHANGES: tuple[Neighbours, ...] = ("replace-one", "zero-out")  # what `Privacy.change` can be
 
 
@@ -94,7 +95,8 @@ def _tried(bound: Bound, rng: np.random.Generator) -> list[IntArray]:
     """Vectors that a bound may let pass: single entries, runs of ones, all of one sign, and random ones in between."""
     length, largest = bound.length, bound.largest
     single = np.eye(min(length, 8), length, dtype=np.int64)
-    steps = np.tril(np.ones((length, length), dtype=np.int64))[-64:]
+    runs = np.tril(np.ones((length, length), dtype=np.int64))
+    steps = runs if length <= 2 * _RUNS else np.concatenate([runs[:_RUNS], runs[-_RUNS:]])
     tried = [*(sign * size * one for one in single for sign in (1, -1) for size in (1, largest))]
     tried += [*steps, *steps[:, ::-1], np.zeros(length, dtype=np.int64)]
     for _ in range(_DRAWS):
