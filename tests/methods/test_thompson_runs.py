@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -130,7 +132,10 @@ def test_a_run_ends_where_the_ledgers_limit_is_reached(tmp_path: Path) -> None:
     assert result.ledger.wanted == LARGE.budget
     assert whole.ledger is not None
     assert whole.ledger.wanted is None
-    assert len((tmp_path / "calls-0").read_text().splitlines()) == 22  # all trials, though fewer rounds
+    with closing(sqlite3.connect(tmp_path / "home" / "trials.db")) as db:  # all trials, though fewer rounds
+        assert db.execute("SELECT count(*) FROM searches").fetchone() == (2 * 8 * 11,)
+    calls = (tmp_path / "calls-0").read_text().splitlines()
+    assert len(set(calls)) == len(calls)  # the second run scores nothing that the first one has scored
     check(tmp_path)
     with pytest.raises(ht.BudgetError):
         run(tmp_path, seal=ht.Curator(), privacy=LARGE, method=ALL, folder=tmp_path / "third")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
 from typing import Any
@@ -178,31 +178,42 @@ class Exploration(Search):
             advance(left - len(parties))
             left = len(parties)
         while waiting := [party for party in able if party.failure is None and self.missing(party)]:
-            chosen = self._next(waiting)
-            self._try(chosen, jobs, apart)
-            for party, configs in chosen:
-                counted = min(left, len(configs))
+            for count in self._try(self._next(waiting), jobs, apart):
+                counted = min(left, count)
                 left -= counted
                 advance(counted)
-                if party.failure is not None:
-                    continue
-                losses = party.losses(configs, self.seed)
-                failed = int((~np.isfinite(losses)).sum())
-                if failed:
-                    party.log(f"{failed} of {len(configs)} new configs have no finite loss; they do not count")
-                found = np.where(np.isfinite(losses), losses, np.nan).tolist()
-                key = self.asked.key
-                party.keep_search(key, len(party.searched(key)), list(zip(configs, found, strict=True)))
         advance(left)
 
-    def _try(self, chosen: Sequence[tuple[Party, list[Config]]], jobs: int, apart: bool) -> None:
-        """Has agents score what they have not scored before, in this run or in another one."""
-        tasks = [(party, todo) for party, configs in chosen if (todo := party.missing(configs, self.seed))]
+    def _try(self, chosen: Sequence[tuple[Party, list[Config]]], jobs: int, apart: bool) -> Iterator[int]:
+        """Has agents score what they have not scored before, in this run or in another one; each is kept at once.
+
+        Yields:
+            how many configs are done.
+        """
+        tasks, whole = [], {}
+        for party, configs in chosen:
+            if todo := party.missing(configs, self.seed):
+                tasks.append((party, todo))
+                whole[id(party)] = configs
+            else:
+                self._keep(party, configs)
+                yield len(configs)
         for party, todo, outcome in self._score(tasks, jobs, apart):
+            configs = whole[id(party)]
             if isinstance(outcome, str):
                 party.fail(self.seed, outcome)
             else:
                 party.keep(todo, self.seed, outcome)
+                self._keep(party, configs)
+            yield len(configs)
+
+    def _keep(self, party: Party, configs: Sequence[Config]) -> None:
+        losses = party.losses(configs, self.seed)
+        known, key = np.isfinite(losses), self.asked.key
+        if not known.all():
+            party.log(f"{(~known).sum()} of {len(configs)} new configs have no finite loss; they do not count")
+        found = np.where(known, losses, np.nan).tolist()
+        party.keep_search(key, len(party.searched(key)), list(zip(configs, found, strict=True)))
 
     def _able(self, party: Party, private: bool) -> bool:
         """Whether an agent can try anything."""
