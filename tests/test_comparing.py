@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from tests.conftest import Make, distance
 
 import hushtune as ht
 from hushtune.comparing import label_of
+from hushtune.runfolder import claimed
 from hushtune.trials import Passing, TrialStore
 
 PRIVACIES = (ht.Privacy(20.0), None)
@@ -28,6 +31,17 @@ def compared(make_clients: Make, candidates: ht.Candidates, **changes: Any) -> h
         "jobs": 1,
     }
     return ht.compare(make_clients(10), candidates, **{**settings, **changes})
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A comparison's folder; tests work on copies."""
+    folder = tmp_path_factory.mktemp("kept") / "compared"
+    rng = np.random.default_rng(10)
+    clients = [ht.Client((np.zeros((4, 1)), rng.normal(0.3, 0.02, 4)), distance) for _ in range(10)]
+    candidates = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=11)
+    compared(lambda _: clients, candidates, folder=folder, home=folder.parent / "home")
+    return folder
 
 
 @pytest.fixture
@@ -188,13 +202,122 @@ def test_bad_arguments_are_one_line(
 def test_labels_name_the_settings_that_are_not_the_defaults() -> None:
     assert label_of(ht.Vote()) == "vote"
     assert label_of(ht.Vote(decode="argmax", k=3)) == "vote(k=3, decode=argmax)"
+    assert label_of(ht.Masked()) == "masked"
+    assert label_of(ht.Masked(dropouts=0.3)) == "masked(dropouts=0.3)"
+    arm = ht.Arm("vote", "masked", ht.Privacy(1.0, 1e-6, "record"))
+    assert arm.guarantee == "1 per record delta 1e-06"
 
 
-@pytest.mark.parametrize("content", ["{}", '{"schema": 7}', "not json", '{"schema": 1, "arms": [3]}'])
-def test_a_damaged_folder_is_refused(tmp_path: Path, content: str) -> None:
-    (tmp_path / "comparison.json").write_text(content)
-    with pytest.raises(ht.SettingError, match="comparison.json"):
-        ht.Comparison.load(tmp_path)
+def damaged(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    path = folder / "comparison.json"
+    raw = json.loads(path.read_text())
+    path.write_text(json.dumps(change(raw) or raw))
+
+
+DAMAGE: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "outside": lambda raw: raw["arms"][0].update(folder="../../outside"),
+    "absolute": lambda raw: raw["arms"][0].update(folder="/tmp"),
+    "itself": lambda raw: raw["arms"][0].update(folder=".."),
+    "no name": lambda raw: raw["arms"][0].update(folder=None),
+    "no arms": lambda raw: raw.update(arms=[]),
+    "NaN": lambda raw: raw["arms"][0].update(scores=[float("nan")]),
+    "words": lambda raw: raw["arms"][0].update(scores=["high"]),
+    "huge": lambda raw: raw["arms"][0].update(scores=[1e308]),
+    "reference": lambda raw: raw.update(reference=[1]),
+    "schema": lambda raw: raw.update(schema=7),
+    "a list": lambda raw: [1],
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_or_hostile_folder_is_refused(kept: Path, name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "inside" / "copy"
+    shutil.copytree(kept, folder)
+    damaged(folder, DAMAGE[name])
+    (tmp_path / "outside").mkdir()
+    shutil.copy(next((kept / "arms").glob("*/result.json")), tmp_path / "outside" / "result.json")
+    with pytest.raises(ht.SettingError) as caught:
+        ht.report(folder)
+    assert len(str(caught.value).splitlines()) == 1
+    assert not (tmp_path / "outside" / "report.html").exists()
+
+
+def test_a_folder_behind_a_link_is_refused(kept: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(kept, folder)
+    shutil.move(folder / "arms", tmp_path / "elsewhere")
+    (folder / "arms").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ht.SettingError, match="below arms/"):
+        ht.report(folder)
+
+
+def test_what_is_damaged_is_made_anew(
+    kept: Path, make_clients: Make, candidates: ht.Candidates, tmp_path: Path
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(kept, folder)
+    before = ht.Comparison.load(folder)
+    first, second = sorted((folder / "arms").iterdir())[:2]
+    (first / "result.json").write_text("{")
+    (second / "scores.json").write_text("[NaN]")
+    again = compared(make_clients, candidates, folder=folder)
+    assert [arm.refused for arm in again.arms] == [arm.refused for arm in before.arms]
+    assert [arm.scores for arm in again.arms] == [arm.scores for arm in before.arms]
+
+
+def test_only_settings_are_refused(make_clients: Make, candidates: ht.Candidates, tmp_path: Path) -> None:
+    clients = [ht.Client(c.data, c.objective, policy=ht.Policy(opt_out=True)) for c in make_clients(10)]
+    settings: dict[str, Any] = {
+        "methods": [ht.Vote(k=1)],
+        "seals": [ht.Masked()],
+        "privacies": PRIVACIES,
+        "quiet": True,
+    }
+    with pytest.raises(ht.AbortedError):
+        ht.compare(clients, candidates, simulation=ht.Simulation(0), **settings)
+    (tmp_path / "file").touch()
+    with pytest.raises(ht.SettingError, match="cannot be written"):
+        compared(make_clients, candidates, folder=tmp_path / "file")
+
+
+def test_a_folder_holds_one_kind_and_has_one_process(
+    kept: Path, make_clients: Make, candidates: ht.Candidates, tmp_path: Path
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(kept, folder)
+    with pytest.raises(ht.SettingError, match="holds a comparison"):
+        ht.tune(make_clients(10), candidates, method=ht.Vote(k=1), folder=folder, quiet=True)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").touch()
+    with pytest.raises(ht.SettingError, match="holds a run"):
+        compared(make_clients, candidates, folder=tmp_path / "run")
+    held = claimed(folder, "comparison.json")
+    with pytest.raises(ht.SettingError, match="another process"):
+        compared(make_clients, candidates, folder=folder)
+    held.close()
+
+
+def test_another_reference_is_scored_anew(make_clients: Make, candidates: ht.Candidates, tmp_path: Path) -> None:
+    centre = tmp_path / "centre"
+
+    def load() -> Any:
+        return np.zeros((8, 1)), np.full(8, float(centre.read_text()))
+
+    found = []
+    for value in ("0.3", "0.9"):
+        centre.write_text(value)
+        simulation = ht.Simulation(0, ht.Client(load, distance), 2)
+        settings = {"methods": [ht.Vote(k=1)], "privacies": [None], "seals": [ht.Clear()]}
+        found.append(compared(make_clients, candidates, simulation=simulation, folder=tmp_path / "c", **settings))
+    assert found[0].arms[0].score != found[1].arms[0].score
+
+
+def test_scores_of_any_size_are_drawn(kept: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(kept, folder)
+    damaged(folder, lambda raw: raw["arms"][0].update(scores=[-1e6, 1e6]))
+    ht.report(folder)
+    assert (folder / "comparison.svg").read_text().count("<text") < 60
 
 
 def test_a_passing_store_knows_what_is_kept_and_keeps_no_searches(tmp_path: Path) -> None:

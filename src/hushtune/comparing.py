@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from hushtune.checks import kind
 from hushtune.client import Client
-from hushtune.comparison import ARMS, Arm, Comparison
-from hushtune.errors import HushtuneError, SettingError
+from hushtune.comparison import ARMS, FILE, SCORES, Arm, Comparison, checked_scores
+from hushtune.errors import MissingExtraError, SettingError
 from hushtune.federation.local import LocalFederation
 from hushtune.files import replace
 from hushtune.fingerprint import fingerprint
@@ -23,6 +26,7 @@ from hushtune.progress import Progress
 from hushtune.query import Query
 from hushtune.reference import Reference
 from hushtune.result import Result
+from hushtune.runfolder import claimed
 from hushtune.seals.base import Seal
 from hushtune.search import Search
 from hushtune.simulation import Shortcut, Simulation
@@ -50,8 +54,8 @@ def compare(
     """Runs every combination of methods, seals and guarantees, so that a user can choose one.
 
     Each is run once through the whole protocol, which tells what it opens, sends and takes; its choice is then repeated
-    over `simulation.draws` draws of the noise and scored on the simulation's reference. Candidates are scored once for
-    all. A combination that hushtune refuses is listed with the reason.
+    over `simulation.draws` draws of the noise, the same for all, and scored on the simulation's reference. Candidates
+    are scored once for all. A combination that hushtune refuses is listed with the reason.
 
     It is a marked simulation: no ledger is charged, so nothing of it may be shown to others if the data is private. Use
     it on data that you may look at, choose, and then `tune` once for real.
@@ -65,13 +69,15 @@ def compare(
         simulation: its seed, the reference that scores the choices, and the draws.
         search: how clients fill their trials. Default: every candidate is scored, whatever the method; in a space, as
             each method would do it.
-        folder: where every run's folder is kept, and what was scored; the same call goes on where it was interrupted.
+        folder: where every run's folder is kept, and what was scored; the same call goes on where it was interrupted,
+            and one that compares more runs only what is new.
         home: folder of cached trials. Default: $HUSHTUNE_HOME, else .hushtune in the current folder.
         jobs: processes for scoring. Default: one per core.
         quiet: no progress bars.
 
     Raises:
         SettingError: an argument breaks a constraint, or every combination is refused.
+        AbortedError: clients refuse to answer, by policies of their own.
     """
     kind("simulation", simulation, Simulation, optional=False)
     for name, values, wanted in (
@@ -85,14 +91,17 @@ def compare(
             kind(f"each of {name}", value, wanted, optional=wanted is Privacy)
     if search is None and isinstance(candidates, Candidates):
         search = Search()
+    kind("folder", folder, str, Path)
     place = Path(folder) if folder is not None else None
     work = _Work(clients, candidates, simulation, search, place, home, jobs, Progress(quiet))
+    held = claimed(place, FILE) if place is not None else None
     arms = work.arms([(method, seal, privacy) for method in methods for seal in seals for privacy in privacies])
     if all(arm.result is None for arm in arms):
         raise SettingError(f"every combination is refused; the first: {arms[0].refused}")
     found = Comparison(tuple(arms), simulation.seed, simulation.draws, work.reference_arms)
-    if place is not None:
-        found.save(place)
+    if place is not None and held is not None:
+        replace(place / FILE, json.dumps(found.to_json(), indent=2, allow_nan=False) + "\n")
+        held.close()
     return found
 
 
@@ -117,6 +126,14 @@ class _Work:
         home = Path(self.home) if self.home is not None else None
         return LocalFederation(self.clients, home, None, self.simulation.seed, self.jobs)
 
+    @cached_property
+    def _reference_keys(self) -> tuple[str, str] | None:
+        """What the reference's scores depend on."""
+        if self.simulation.reference is None:
+            return None
+        (party,) = LocalFederation([self.simulation.reference], self._federation.home, None, 0, 1).parties.values()
+        return party.data_key, party.objective_key
+
     @property
     def reference_arms(self) -> dict[str, float]:
         """The best candidate's score and the mean candidate's, if all arms have the same."""
@@ -135,15 +152,16 @@ class _Work:
         return found
 
     def _arm(self, method: Method, seal: Seal, privacy: Privacy | None) -> Arm:
+        labels = label_of(method), label_of(seal)
         try:
             final, facts, _ = settled(self.domain, method, len(self.clients), privacy, seal, self.search)
             seal.check(len(self.clients))
             folder = self._folder(final, facts)
-            result = self._result(method, facts, folder)
-        except HushtuneError as error:
-            return Arm(label_of(method), seal.name, privacy, refused=str(error))
+            result = self._kept(folder) or self._run(method, facts, folder)
+        except (SettingError, MissingExtraError) as error:
+            return Arm(*labels, privacy, refused=str(error))
         scores = self._scores(final, facts, result, folder)
-        return Arm(label_of(method), seal.name, privacy, result, scores, folder.name if folder is not None else None)
+        return Arm(*labels, privacy, result, scores, folder.name if folder is not None else None)
 
     def _folder(self, final: Method, facts: Facts) -> Path | None:
         """One folder per arm, named after it and after everything that its outcome depends on."""
@@ -153,13 +171,21 @@ class _Work:
         kept = [(party.data_key, party.objective_key) for party in parties]
         same = [facts.candidates.to_json(), method_to_json(final), facts.seal.to_json(), facts.search.to_json()]
         own = facts.privacy.to_json() if facts.privacy is not None else None
-        key = fingerprint([same, own, kept, self.simulation.seed, self.simulation.draws, self.simulation.reference])
+        key = fingerprint([same, own, kept, self.simulation.seed, self.simulation.draws, self._reference_keys])
         epsilon = "exact" if facts.privacy is None else f"{facts.privacy.epsilon:g}"
         return self.folder / ARMS / f"{final.name}-{facts.seal.name}-{epsilon}-{key[:10]}"
 
-    def _result(self, method: Method, facts: Facts, folder: Path | None) -> Result:
-        if folder is not None and (folder / "result.json").exists():
+    def _kept(self, folder: Path | None) -> Result | None:
+        """What an earlier call has found. What it has begun, or left in pieces, begins anew."""
+        if folder is None:
+            return None
+        with suppress(SettingError):
             return Result.load(folder)
+        for name in ("result.json", "run.json", SCORES):
+            (folder / name).unlink(missing_ok=True)
+        return None
+
+    def _run(self, method: Method, facts: Facts, folder: Path | None) -> Result:
         return tune(
             self.clients,
             self.domain,
@@ -179,9 +205,10 @@ class _Work:
         if self.simulation.reference is None:
             return ()
         reference = self._reference(facts)
-        kept = folder / "scores.json" if folder is not None else None
+        kept = folder / SCORES if folder is not None else None
         if kept is not None and kept.exists():
-            return tuple(float(score) for score in json.loads(kept.read_text(encoding="utf-8")))
+            with suppress(ValueError, TypeError):  # damaged: they are computed again
+                return tuple(checked_scores(json.loads(kept.read_text(encoding="utf-8"))))
         scores = tuple(reference.of(config) for config in self._choices(final, facts, result))
         if kept is not None:
             replace(kept, json.dumps(scores) + "\n")
@@ -219,8 +246,12 @@ class _Work:
         return self._references[key]
 
 
-def label_of(method: Method) -> str:
-    """A method's name, and those of its settings that are not the default's."""
-    given, usual = method_to_json(method), method_to_json(type(method)())
-    own = [f"{name}={value}" for name, value in given.items() if value != usual[name]]
-    return f"{method.name}({', '.join(own)})" if own else method.name
+def label_of(part: Method | Seal) -> str:
+    """A method's or a seal's name, and those of its settings that are not the default's."""
+    values = {field.name: (getattr(part, field.name), field.default) for field in fields(part)}  # type: ignore[arg-type]
+    own = [f"{name}={_short(value)}" for name, (value, usual) in values.items() if value != usual]
+    return f"{part.name}({', '.join(own)})" if own else part.name
+
+
+def _short(value: Any) -> str:
+    return f"{len(value)} points" if isinstance(value, Candidates) else str(value)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +15,14 @@ import numpy as np
 from hushtune._version import __version__
 from hushtune.disclosures import CHOICE, OF_EACH, Disclosure
 from hushtune.errors import SettingError
-from hushtune.files import replace as written
 from hushtune.privacy.guarantee import Privacy
 from hushtune.result import Result
 
 SCHEMA = 1
+EXACT = "exact"  # instead of an epsilon
 FILE = "comparison.json"
 ARMS = "arms"  # the folder of the runs' folders
+SCORES = "scores.json"  # in each of them
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,24 @@ class Arm:
     scores: tuple[float, ...] = ()
     folder: str | None = None
     refused: str | None = None
+
+    @property
+    def guarantee(self) -> str:
+        """Epsilon, or "exact"; and what else is not the default's."""
+        if self.privacy is None:
+            return EXACT
+        return f"{self.privacy.epsilon:g}{self.terms}"
+
+    @property
+    def terms(self) -> str:
+        """Unit, relation and delta of the guarantee, as far as they are not the default's."""
+        if self.privacy is None:
+            return ""
+        usual = Privacy(self.privacy.epsilon)
+        own = (f" per {self.privacy.unit}", f" {self.privacy.neighbours}", f" delta {self.privacy.delta:g}")
+        names = ("unit", "neighbours", "delta")
+        pairs = zip(names, own, strict=True)
+        return "".join(words for name, words in pairs if getattr(self.privacy, name) != getattr(usual, name))
 
     @property
     def score(self) -> float | None:
@@ -93,7 +114,7 @@ class Arm:
             "spent": result.spent.epsilon if privacy is not None else None,
             "server sees": self.server_sees,
             "all see": self.all_see,
-            **(result.traffic or {}),
+            **{name: (result.traffic or {}).get(name, 0) for name in ("trips", "messages", "bytes")},
             "seconds": sum(round(value, 3) for name, value in result.seconds.items() if name != "score"),
         }
 
@@ -135,7 +156,7 @@ class Comparison:
         if refused:
             reasons: dict[str, list[str]] = {}
             for arm in refused:
-                reasons.setdefault(arm.refused or "", []).append(f"{arm.method} {arm.seal} {_epsilon(arm)}")
+                reasons.setdefault(arm.refused or "", []).append(f"{arm.method} {arm.seal} {arm.guarantee}")
             lines += ["", "Refused:", *(f"  {', '.join(arms)}: {reason}" for reason, arms in reasons.items())]
         return "\n".join(lines)
 
@@ -161,16 +182,6 @@ class Comparison:
             "rows": self.rows,
         }
 
-    def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Writes comparison.json.
-
-        Args:
-            folder: made if it is not there.
-        """
-        path = Path(folder) / FILE
-        written(path, json.dumps(self.to_json(), indent=2, allow_nan=False) + "\n")
-        return path
-
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Comparison:
         """The comparison kept in a folder.
@@ -183,14 +194,26 @@ class Comparison:
             raw = json.loads(path.read_text(encoding="utf-8"))
             if raw["schema"] != SCHEMA:
                 raise SettingError(f"{path} must have schema {SCHEMA}, but got {raw['schema']!r}")
-            arms = tuple(_arm(arm, path.parent / ARMS) for arm in raw["arms"])
-            return cls(arms, raw["simulation"]["seed"], raw["simulation"]["draws"], raw["reference"])
+            arms = tuple(_arm(arm, path.parent) for arm in raw["arms"])
+            reference = dict(zip(raw["reference"], checked_scores(raw["reference"].values()), strict=True))
+            found = cls(arms, int(raw["simulation"]["seed"]), int(raw["simulation"]["draws"]), reference)
+        except SettingError:
+            raise
         except OSError as error:
             raise SettingError(f"{path} cannot be read: {error.strerror}; give `hushtune compare`'s folder") from None
-        except (ValueError, KeyError, TypeError) as error:
-            if isinstance(error, SettingError):
-                raise
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise SettingError(f"{path} must be written by `hushtune compare`, but it is damaged: {error}") from None
+        if not found.ran:
+            raise SettingError(f"{path} must hold at least one run, but got none")
+        return found
+
+
+def checked_scores(values: Iterable[Any]) -> list[float]:
+    """Finite numbers, or a ValueError."""
+    found = [float(value) for value in values]
+    if not all(math.isfinite(value) and abs(value) < 1e12 for value in found):
+        raise ValueError("scores must be finite numbers")
+    return found
 
 
 def _unnamed(disclosure: Disclosure) -> Disclosure:
@@ -198,10 +221,15 @@ def _unnamed(disclosure: Disclosure) -> Disclosure:
     return replace(disclosure, what=f"{what}, of each client" if named else what)
 
 
-def _arm(raw: dict[str, Any], runs: Path) -> Arm:
+def _arm(raw: dict[str, Any], folder: Path) -> Arm:
     privacy = Privacy(**raw["privacy"]) if raw["privacy"] is not None else None
-    result = Result.load(runs / raw["folder"]) if raw["refused"] is None else None
-    return Arm(raw["method"], raw["seal"], privacy, result, tuple(raw["scores"]), raw["folder"], raw["refused"])
+    method, seal, scores = str(raw["method"]), str(raw["seal"]), tuple(checked_scores(raw["scores"]))
+    if raw["refused"] is not None:
+        return Arm(method, seal, privacy, refused=str(raw["refused"]))
+    place = folder / ARMS / str(raw["folder"])
+    if place.resolve() != folder.resolve() / ARMS / place.name:
+        raise SettingError(f"{folder / FILE} must name folders below {ARMS}/, but got {raw['folder']!r}")
+    return Arm(method, seal, privacy, Result.load(place), scores, place.name)
 
 
 _WIDTHS = (34, 10, 8, 16, 8, 9, 12, 9, 0)
@@ -212,10 +240,6 @@ def _line(cells: tuple[str, ...]) -> str:
     return "".join(f"{cell:{width}}  " if width else cell for cell, width in zip(cells, _WIDTHS, strict=True)).rstrip()
 
 
-def _epsilon(arm: Arm) -> str:
-    return "exact" if arm.privacy is None else f"{arm.privacy.epsilon:g}"
-
-
 def _cells(arm: Arm) -> tuple[str, ...]:
     row = arm.row()
     score = "" if arm.score is None else f"{arm.score:.3f}"
@@ -223,7 +247,7 @@ def _cells(arm: Arm) -> tuple[str, ...]:
     return (
         arm.method,
         arm.seal,
-        _epsilon(arm),
+        arm.guarantee,
         score,
         "" if arm.privacy is None else f"{row['spent']:.3g}",
         f"{row['messages']:g}",

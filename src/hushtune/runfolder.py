@@ -7,7 +7,7 @@ import json
 import uuid
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from hushtune.errors import SettingError
 from hushtune.files import replace
@@ -42,6 +42,8 @@ class RunFolder:
         self._state["left"] = [left.epsilon, left.delta] if left is not None else None
         if self._path is None:
             return
+        if (self._path.parent / "comparison.json").exists():
+            raise SettingError(f"{self._path.parent} holds a comparison; choose another folder")
         if (self._path.parent / "result.json").exists():
             raise SettingError(f"{self._path.parent} holds a finished run; choose another folder, or remove it")
         if self._path.exists():
@@ -51,14 +53,7 @@ class RunFolder:
         """Claims the folder for this process and writes down the run's id."""
         if self._path is None:
             return
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._lock = open(self._path.parent / "run.lock", "w")  # noqa: SIM115 (held until the process ends)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise SettingError(f"another process is running in {self._path.parent}; choose another folder") from None
-        except OSError as error:
-            raise SettingError(f"{self._path.parent} cannot be written: {error.strerror}") from None
+        self._lock = _locked(self._path.parent, "run.lock")
         if self._path.exists() and self._resume(self._state["settings"])["run"] != self.run:
             raise SettingError(f"another process began a run in {self._path.parent} just now; give the command again")
         self._write()
@@ -110,3 +105,24 @@ class RunFolder:
     def _write(self) -> None:
         if self._path is not None:
             replace(self._path, json.dumps(self._state, indent=2) + "\n")
+
+
+def _locked(folder: Path, name: str) -> IO[str]:
+    """Claims a folder for this process, until the file is closed or the process ends."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = open(folder / name, "w")  # noqa: SIM115 (held)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise SettingError(f"another process is running in {folder}; choose another folder") from None
+    except OSError as error:
+        raise SettingError(f"{folder} cannot be written: {error.strerror}; choose another folder") from None
+    return lock
+
+
+def claimed(folder: Path, file: str) -> IO[str]:
+    """Claims a folder for several runs; refuses one that holds a run of its own."""
+    for name in ("run.json", "result.json"):
+        if (folder / name).exists():
+            raise SettingError(f"{folder} holds a run; choose another folder for {file}")
+    return _locked(folder, "comparison.lock")

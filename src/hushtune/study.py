@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from hushtune.adaptive import search_from_json
 from hushtune.client import Client
+from hushtune.comparison import EXACT
 from hushtune.data import load
 from hushtune.data.splits import shares
 from hushtune.errors import SettingError
@@ -48,7 +49,6 @@ _NOT_IN_STUDIES = (
     "candidates",
     "form",
 )  # a method's own: [candidates] has the one, the other follows
-_EXACT = "exact"  # among epsilons: none
 _DRAWS = 20
 _COMPARES = "; it has a table [compare]: `hushtune compare` takes it"
 _KNOBS = {"float": Float, "int": Int, "choice": Choice}
@@ -110,7 +110,7 @@ def read_comparison(path: str | Path) -> ComparisonStudy:
     methods = _in("compare", lambda: [_method(entry) for entry in _several(table, "methods", raw.get("method"))])
     seals = _in("compare", lambda: [_seal(entry) for entry in _several(table, "seals", raw.get("seal", "masked"))])
     own = raw.get("privacy", {})
-    epsilons = _several(table, "epsilons", own.get("epsilon", _EXACT))
+    epsilons = _in("compare", lambda: _several(table, "epsilons", own.get("epsilon", EXACT)))
     privacies = _in("compare", lambda: [_guarantee(epsilon, own) for epsilon in epsilons])
     clients, reference = _clients(raw, folder)
     simulation = _in("compare", lambda: _simulation({"simulation": {}, **raw}, reference, table.get("draws", _DRAWS)))
@@ -121,16 +121,18 @@ def _several(table: dict[str, Any], key: str, otherwise: Any) -> list[Any]:
     """What [compare] lists, or the study's own, once."""
     found = table.get(key, [otherwise] if otherwise is not None else [])
     if not isinstance(found, list) or not found:
-        raise SettingError(f"[compare] {key} must be a list with at least one entry, but got {found!r}")
+        raise SettingError(f"{key} must be a list with at least one entry, but got {found!r}")
     return found
 
 
 def _seal(entry: Any) -> Seal:
+    if not isinstance(entry, str | dict):
+        raise SettingError(f"a seal must be its name, or a table such as {{ name = 'masked' }}, but got {entry!r}")
     return seal_from_json({"name": entry} if isinstance(entry, str) else entry)
 
 
 def _guarantee(epsilon: Any, own: dict[str, Any]) -> Privacy | None:
-    return None if epsilon == _EXACT else Privacy(**{**own, "epsilon": epsilon})
+    return None if epsilon == EXACT else Privacy(**{**own, "epsilon": epsilon})
 
 
 def _parsed(path: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 
 import hushtune as ht
 from hushtune.reporting.page import page
-from hushtune.reporting.plots import _ticks
+from hushtune.reporting.plots import round_ticks
 
 SECTIONS = {
     "chosen",
@@ -182,7 +182,7 @@ def test_more_candidates_than_fit_are_cut_but_the_chosen_one_stays(tmp_path: Pat
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (-38.2, 91.0), (0, 100_000), (-0.5, 0.5)])
 def test_ticks_are_round_and_cover_the_range(low: float, high: float) -> None:
-    found = _ticks(low, high)
+    found = round_ticks(low, high)
     assert found[0] <= low
     assert found[-1] >= high
     assert 3 <= len(found) <= 9

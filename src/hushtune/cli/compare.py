@@ -20,7 +20,7 @@ def compare(
     """Simulate several methods, seals and epsilons on one federation, to choose one; charges no ledger."""
     from hushtune.cli import show
     from hushtune.comparing import compare as run
-    from hushtune.reporting import report
+    from hushtune.reporting import PICTURE, report
     from hushtune.study import read_comparison
 
     with show.stdout_kept_clean():
@@ -45,4 +45,5 @@ def compare(
     for name, words in (("opt", "the best candidate"), ("random_guess", "the mean candidate")):
         if name in found.reference:
             print(f"  {words} scores {found.reference[name]:.3f}")
-    print(f"\n{found.table()}\n\npage: {path}   picture: {path.with_name('comparison.svg')}")
+    drawn = f"   picture: {path.with_name(PICTURE)}" if found.ran[0].scores else ""
+    print(f"\n{found.table()}\n\npage: {path}{drawn}")

@@ -13,6 +13,8 @@ from hushtune.reporting.page import page
 from hushtune.result import Result
 from hushtune.verification import verify
 
+PICTURE = "comparison.svg"
+
 
 def report(folder: str | os.PathLike[str]) -> Path:
     """Writes report.html beside result.json: one self-contained file, computed from what the result recorded.
@@ -24,9 +26,11 @@ def report(folder: str | os.PathLike[str]) -> Path:
         folder: one that `hushtune run` or `hushtune compare` wrote, or that was given to `tune` or `compare` as
             `folder`, or to `Result.save`.
     """
-    if (Path(folder) / FILE).exists():
-        return _comparison(Path(folder))
-    path, result = Path(folder) / "report.html", Result.load(folder)
+    return _comparison(Path(folder)) if (Path(folder) / FILE).exists() else _run(Path(folder))
+
+
+def _run(folder: Path) -> Path:
+    path, result = folder / "report.html", Result.load(folder)
     try:
         content = page(result, verify(folder))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -39,8 +43,9 @@ def _comparison(folder: Path) -> Path:
     found = Comparison.load(folder)
     for arm in found.ran:
         if arm.folder is not None:
-            report(folder / ARMS / arm.folder)
-    replace(folder / "comparison.svg", comparison.scores_picture(found))
+            _run(folder / ARMS / arm.folder)
+    if drawn := comparison.scores_picture(found):
+        replace(folder / PICTURE, drawn)
     path = folder / "comparison.html"
     replace(path, comparison.page(found))
     return path

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from hushtune.comparison import ARMS, Arm, Comparison
+from hushtune.comparison import ARMS, EXACT, Arm, Comparison
 from hushtune.reporting.html import document, listing, note, section, table
+from hushtune.reporting.plots import round_ticks
 from hushtune.svg import Axis, Box, legend, panel, picture, polyline, text
 
-_EXACT = "exact"
 _SEALS = {
     "masked": "secure aggregation: the server sees the sum only",
     "threshold": "multiparty encryption: the server sees what is decrypted only",
@@ -44,10 +44,6 @@ def _head(found: Comparison) -> str:
     )
 
 
-def _epsilon(arm: Arm) -> str:
-    return _EXACT if arm.privacy is None else f"{arm.privacy.epsilon:g}"
-
-
 def _table(found: Comparison) -> str:
     heads = ["method", "seal", "epsilon", "score", "spent", "messages", "bytes", "seconds", "the server also sees"]
     rows = []
@@ -57,16 +53,16 @@ def _table(found: Comparison) -> str:
         score += "" if arm.deviation is None else f" ± {arm.deviation:.3f}"
         spent = "no guarantee" if arm.privacy is None else f"{row['spent']:.3g}"
         traffic = (f"{row['messages']:g}", f"{row['bytes']:,.0f}", f"{row['seconds']:.1f}")
-        rows.append((arm.method, arm.seal, _epsilon(arm), score, spent, *traffic, arm.server_sees))
+        rows.append((arm.method, arm.seal, arm.guarantee, score, spent, *traffic, arm.server_sees))
     best = found.reference.get("opt")
     known = "" if best is None else f" The best candidate's score is {best:.3f}"
     known += (
         f", the mean candidate's {found.reference['random_guess']:.3f}." if "random_guess" in found.reference else ""
     )
     words = (
-        f"Scores: on the simulation's reference, mean and standard deviation over {found.draws} draws of the noise; of "
-        f"the one choice, where there is none.{known} Messages and bytes: of an average client, both ways. Seconds: of "
-        "the whole federation in this process, without scoring."
+        f"Scores: on the simulation's reference, mean and standard deviation over {found.draws} draws of the noise, "
+        f"the same for all combinations; of the one choice, where there is none.{known} Messages and bytes: of an "
+        "average client, both ways. Seconds: of the whole federation in this process, without scoring."
     )
     return note(words) + table(heads, rows)
 
@@ -74,7 +70,7 @@ def _table(found: Comparison) -> str:
 def _learned(found: Comparison) -> str:
     """By method and seal: it differs between guarantees in the amount of noise only."""
     rows = dict.fromkeys(
-        (arm.method, arm.seal, "with noise" if arm.privacy is not None else _EXACT, disclosure.to, disclosure.what)
+        (arm.method, arm.seal, "with noise" if arm.privacy is not None else EXACT, disclosure.to, disclosure.what)
         for arm in found.ran
         for disclosure in arm.disclosures
     )
@@ -84,17 +80,18 @@ def _learned(found: Comparison) -> str:
 
 
 def _link(arm: Arm, folder: str) -> str:
-    words = f"{arm.method}, {arm.seal}, {_epsilon(arm)}"
+    words = f"{arm.method}, {arm.seal}, {arm.guarantee}"
     return f'<li><a href="{ARMS}/{escape(folder)}/report.html">{escape(words)}</a></li>'
 
 
 def _refused(found: Comparison) -> list[str]:
-    rows = [(arm.method, arm.seal, _epsilon(arm), arm.refused) for arm in found.arms if arm.refused is not None]
+    rows = [(arm.method, arm.seal, arm.guarantee, arm.refused) for arm in found.arms if arm.refused is not None]
     return [table(["method", "seal", "epsilon", "reason"], rows)] if rows else []
 
 
 def _reading(found: Comparison) -> str:
-    seals = [f"{seal}: {_SEALS[seal]}" for seal in dict.fromkeys(arm.seal for arm in found.ran) if seal in _SEALS]
+    used = dict.fromkeys(arm.seal.partition("(")[0] for arm in found.ran)
+    seals = [f"{seal}: {_SEALS[seal]}" for seal in used if seal in _SEALS]
     privacies = dict.fromkeys(arm.privacy for arm in found.ran if arm.privacy is not None)
     units = dict.fromkeys(f"per {p.unit}, neighbours {p.neighbours}, delta {p.delta:g}" for p in privacies)
     words = [
@@ -116,19 +113,25 @@ def scores_picture(found: Comparison, width: float = 900.0) -> str:
     arms = [arm for arm in found.ran if arm.score is not None]
     if not arms:
         return ""
-    methods, seals = (list(dict.fromkeys(getattr(arm, name) for arm in arms)) for name in ("method", "seal"))
+    methods, seals = list(dict.fromkeys(_series(arm) for arm in arms)), list(dict.fromkeys(arm.seal for arm in arms))
     x, y = _epsilons(arms), _levels(found, arms)
     each = (width - 20) / len(seals)
     parts = [legend(60, 20, methods)]
     for at, seal in enumerate(seals):
         box = Box(20 + at * each + 60, 60, each - 90, 240)
         own = {
-            method: sorted((_at(arm, x), arm.score or 0.0) for arm in arms if (arm.method, arm.seal) == (method, seal))
+            method: sorted(
+                (_at(arm, x), arm.score or 0.0) for arm in arms if (_series(arm), arm.seal) == (method, seal)
+            )
             for method in methods
         }
         parts.append(panel(box, f"seal '{seal}'", x, y, own))
         parts += _references(found, box, x, y)
     return picture(width, 350, *parts)
+
+
+def _series(arm: Arm) -> str:
+    return arm.method + arm.terms
 
 
 def _at(arm: Arm, x: Axis) -> float:
@@ -143,14 +146,13 @@ def _epsilons(arms: Sequence[Arm]) -> Axis:
     shown = [*ticks, last] if exact or len(ticks) < 2 else ticks
     if len(shown) < 2:
         shown = [last / 2, last]
-    return Axis("epsilon", shown, log=True, words={last: _EXACT if exact else " ", last / 2: " "})
+    return Axis("epsilon", shown, log=True, words={last: EXACT if exact else " ", last / 2: " "})
 
 
 def _levels(found: Comparison, arms: Sequence[Arm]) -> Axis:
     values = [arm.score for arm in arms if arm.score is not None] + list(found.reference.values())
-    low, high = int(min(values) * 10 - 1e-9) / 10, max(1.0, *values)
-    steps = max(2, round((high - low) * 10))
-    return Axis("score", [low + (high - low) * step / steps for step in range(steps + 1)])
+    low, high = min(values), max(values)
+    return Axis("score", round_ticks(low, high if high > low else low + 1))
 
 
 def _references(found: Comparison, box: Box, x: Axis, y: Axis) -> list[str]:

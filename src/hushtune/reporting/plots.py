@@ -29,7 +29,7 @@ def counts_plot(result: Result, name: str, values: Sequence[int]) -> str:
         order = np.append(order[:-1], result.index)
     low = min(0.0, float(min(values)) - 2 * deviation, float((mean - spread).min()))
     high = max(1.0, float(max(values)) + 2 * deviation, float((mean + spread).max()))
-    up, across = Axis(name, _ticks(low, high)), Axis("", (0.0, float(len(order))))
+    up, across = Axis(name, round_ticks(low, high)), Axis("", (0.0, float(len(order))))
     box = Box(60, 20, _WIDTH - 80, 260)
     parts = _levels(box, up)
     width = box.width / len(order)
@@ -61,7 +61,7 @@ def loudness_plot(result: Result) -> str:
         return ""
     norms = [float(np.linalg.norm(np.asarray(one.blocks["vectors"], dtype=np.float64))) for one in opened]
     noise = [(one.noise_variance * len(one.blocks["vectors"])) ** 0.5 for one in opened]
-    up, across = Axis("", _ticks(0.0, max(*norms, *noise, 1.0))), Axis("", (0.0, float(len(opened))))
+    up, across = Axis("", round_ticks(0.0, max(*norms, *noise, 1.0))), Axis("", (0.0, float(len(opened))))
     box = Box(60, 20, _WIDTH - 80, 120)
     parts = _levels(box, up)
     width = box.width / len(opened)
@@ -100,7 +100,7 @@ def pairs_plot(result: Result) -> str:
     """A panel per knob: every opened pair by the knob's value and its loss; a line where the chosen config lies."""
     space, pairs = result.candidates.space, result.pairs()
     losses = np.concatenate([own.losses for own in pairs.values()])
-    ends = _ticks(float(losses.min()), max(float(losses.max()), float(losses.min()) + 1e-6))
+    ends = round_ticks(float(losses.min()), max(float(losses.max()), float(losses.min()) + 1e-6))
     up, across = Axis("loss", ends), Axis("", (0.0, 1.0))
     chosen = space.encode([result.config])
     each, every = min(3, len(space.knobs)), -(-len(losses) // _MOST_DOTS)
@@ -204,7 +204,7 @@ def svg_of(name: str, height: float, parts: Sequence[str]) -> str:
     return f'<svg id="{name}" class="plot" role="img" viewBox="0 0 {_WIDTH:g} {height:g}">\n{body}\n</svg>'
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def round_ticks(low: float, high: float) -> list[float]:
     """Round numbers that cover the range."""
     raw = (high - low) / 5
     power = 10.0 ** np.floor(np.log10(raw))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from hushtune.testing.bounds import check_bound
 from hushtune.testing.cells import Cell, Outcome, cells
+from hushtune.testing.noise import check_noise
 from hushtune.testing.queries import check_query
 from hushtune.testing.seals import check_seal
 
-__all__ = ["Cell", "Outcome", "cells", "check_bound", "check_query", "check_seal"]
+__all__ = ["Cell", "Outcome", "cells", "check_bound", "check_noise", "check_query", "check_seal"]

@@ -18,6 +18,7 @@ from hushtune.seals.masked import Masked
 from hushtune.seals.threshold import Threshold
 from hushtune.search import Search
 from hushtune.space import Domain
+from hushtune.testing.noise import measured
 from hushtune.testing.room import Room
 from hushtune.testing.toys import SPACE
 from hushtune.testing.values import expect
@@ -25,6 +26,7 @@ from hushtune.testing.values import expect
 Noises = Literal["exact", "client", "record"]
 State = Literal["works", "refused", "missing"]
 CLIENTS = 6
+MANY = 10  # for the measurement of noise: so many that `dropouts` and `corrupt` make a difference to it
 FEW = 2  # under seal 'threshold', where every one of them is a process that makes keys
 NOISES: dict[Noises, Privacy | None] = {
     "exact": None,
@@ -98,6 +100,8 @@ class Cell:
                 raise AssertionError(f"{self}: neither a result nor a refusal: {described(error)}") from error
             try:
                 room.check()
+                if self.privacy is not None:
+                    measured(self.seal, self.privacy.unit, FEW if self.seal.computes else MANY)
             except AssertionError as error:
                 raise AssertionError(f"{self}: {error}") from error
             except Exception as error:

@@ -4,97 +4,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from hushtune.bounds import Ball, Bound
-from hushtune.client import Client, Party
 from hushtune.errors import AbortedError
 from hushtune.federation.base import Dropped
 from hushtune.federation.local import LocalFederation
-from hushtune.method import Method, Openings
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.policy import Policy
 from hushtune.progress import Progress
-from hushtune.query import register
 from hushtune.result import Result
 from hushtune.roster import Id
-from hushtune.rows import Rows
 from hushtune.seals import seal_from_json
 from hushtune.seals.base import Seal, floor_share
 from hushtune.search import Search
 from hushtune.simulation import drawn_from
-from hushtune.space import Candidates, Config
-from hushtune.testing.toys import SPACE, Distance
+from hushtune.testing.numbers import CANDIDATES, NORM, Totals, holder
 from hushtune.testing.values import expect
 from hushtune.tuning import conduct
 from hushtune.wire import unpack
 
 _LENGTH = 5
-_NORM = 200
 _SEED = 7  # of a curator's noise, where it must be known
-_CANDIDATES = SPACE.grid(x=2)
-_ANY = Policy(corrupt=0.0, insecure=True, smudging=0.0)  # a client that accepts every seal
-
-
-@register
-@dataclass(frozen=True)
-class Numbers:
-    """The integers that a client holds.
-
-    Args:
-        step: which of them.
-    """
-
-    step: int
-    name: ClassVar[str] = "hushtune-testing-numbers"
-    version: ClassVar[int] = 1
-    meaning: ClassVar[str] = "integers"
-
-    @property
-    def blocks(self) -> Mapping[str, int]:
-        """One."""
-        return {"numbers": _LENGTH}
-
-    @property
-    def bound(self) -> Ball:
-        """By their norm."""
-        return Ball(_NORM, _LENGTH)
-
-    @property
-    def scored(self) -> tuple[Search, Candidates]:
-        """Nothing that matters."""
-        return Search(), _CANDIDATES
-
-    def answer(self, party: Party) -> Any:
-        """The rows' labels."""
-        return party.data.y[self.step * _LENGTH :][:_LENGTH].astype(np.int64)
-
-
-@dataclass(frozen=True)
-class Totals(Method):
-    """Opens sums of numbers one after the other.
-
-    Args:
-        sums: how many.
-    """
-
-    sums: int = 1
-    name: ClassVar[str] = "hushtune-testing-totals"
-
-    def bounds(self, candidates: Candidates) -> tuple[Bound, ...]:
-        """All alike."""
-        return (Numbers(0).bound,) * self.sums
-
-    def run(self, run: Openings) -> Config:
-        """Decides nothing."""
-        for step in range(self.sums):
-            run.sum(Numbers(step))
-        return run.candidates[0]
 
 
 class _Wire(LocalFederation):
@@ -127,7 +60,7 @@ class _Trial:
     def __init__(self, seal: Seal, clients: int, seed: int, place: Path) -> None:
         rng = np.random.default_rng(seed)
         directions = rng.normal(size=(clients, 2, _LENGTH))
-        scaled = _NORM * 0.99 * directions / np.linalg.norm(directions, axis=2, keepdims=True)
+        scaled = NORM * 0.99 * directions / np.linalg.norm(directions, axis=2, keepdims=True)
         self.vectors = np.trunc(scaled).astype(np.int64)
         self.names = [f"client-{at}" for at in range(clients)]
         self._seal, self._place, self._made = seal, place, 0
@@ -137,17 +70,14 @@ class _Trial:
     def wire(self, seed: int | None = None) -> _Wire:
         """Fresh clients, with ledgers of their own; or, with a seed, those of a marked simulation."""
         self._made += 1
-        clients = [
-            Client(Rows(np.zeros((2 * _LENGTH, 1)), own.ravel()), Distance(SPACE), name=name, policy=_ANY)
-            for name, own in zip(self.names, self.vectors, strict=True)
-        ]
+        clients = [holder(name, own[None]) for name, own in zip(self.names, self.vectors, strict=True)]
         return _Wire(clients, self._place / str(self._made), seed=seed, jobs=1)
 
     def run(self, wire: _Wire, sums: int, seed: int | None = None) -> None:
         """Opens so many sums."""
         folder = wire.home / "run"
-        given: list[Any] = [Totals(sums), self._privacy, self._seal, Search(), None, folder, True, seed]
-        result = conduct(wire, _CANDIDATES, *given)
+        given: list[Any] = [Totals(sums, _LENGTH), self._privacy, self._seal, Search(), None, folder, True, seed]
+        result = conduct(wire, CANDIDATES, *given)
         if seed is not None or not self._curated:
             self._compare(result, seed)
 
