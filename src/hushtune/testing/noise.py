@@ -7,7 +7,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaincinv, ndtri
 
 from hushtune.federation.local import LocalFederation
@@ -31,11 +30,11 @@ _FALSE_ALARMS = 1e-8  # of each of the six comparisons
 def check_noise(seal: Seal, unit: Unit = "client", clients: int = 10, seed: int = 7) -> None:
     """Measures the noise that clients, or a curator, add under a seal; an AssertionError says what broke.
 
-    In a marked simulation, two sums of 8,192 integers are opened under epsilon. A third of the clients fail, and another
-    one's answer breaks its bound: none of them may move the sums, and their noise shares must be in it like everybody
-    else's. Mean and variance of what was added to the exact sums of the others are compared with what the cost was
-    computed from, and those of the two sums' difference with twice that, so that no noise is used twice. With correct
-    noise fewer than one seed in ten million fails.
+    In a marked simulation, two sums of 8,192 integers are opened under epsilon. A third of the clients fail, and the
+    last one's answer breaks its bound: none of them may move the sums, but their noise shares must be in them like
+    everybody else's. Mean and variance of what was added to the exact sums of the others are compared with what the
+    cost was computed from, and those of the two sums' difference with twice that: no noise may be used twice. With
+    correct noise fewer than one seed in ten million fails.
 
     Args:
         seal: an instance.
@@ -105,7 +104,7 @@ def _compare(noise: IntArray, variance: float) -> None:
 
 
 def _check_moments(noise: IntArray, variance: float, what: str) -> None:
-    """Mean and mean square as of normal noise, from which Skellam's of such a variance differs by nothing that shows."""
+    """Mean and mean square, as of normal noise: at such variances, Skellam noise differs by nothing that shows."""
     tail = _FALSE_ALARMS / 2
     half = len(noise) / 2
     low, high = (float(gammaincinv(half, share)) / half for share in (tail, 1 - tail))

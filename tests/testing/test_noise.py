@@ -1,0 +1,167 @@
+"""The suite measures noise: hushtune's own is as stated, and noise that is not is found out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.conftest import distance
+from tests.privacy.harness import ROSTER, refusal, request
+
+import hushtune as ht
+from hushtune.federation import local
+from hushtune.privacy import release, skellam
+from hushtune.privacy.noise import Noise
+from hushtune.randomness import SimulatedRandomness
+from hushtune.seals.clear import vector_of
+from hushtune.testing import cells, check_noise
+from hushtune.testing.noise import measured
+from hushtune.testing.numbers import Numbers
+
+Patch = pytest.MonkeyPatch
+PARTIES = [ht.Clear(), ht.Masked()]
+SHARE, CURATED, ANSWER, CONTRIBUTION = Noise.share, Noise.curated, release._answer, release.contribution
+VARIANCE = "must have a variance of"
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("unit", ["client", "record"])
+@pytest.mark.parametrize("seal", [*PARTIES, ht.Clear(0.3, 0.2), ht.Curator()], ids=str)
+def test_hushtunes_own_noise(seal: Any, unit: Any) -> None:
+    """Six comparisons, each with false alarms < 1e-8. Seal 'threshold' is in tests/openfhe."""
+    check_noise(seal, unit)
+
+
+def none(patch: Patch) -> None:
+    patch.setattr(Noise, "share", lambda self, honest, size, randomness: np.zeros(size, dtype=np.int64))
+
+
+def half(patch: Patch) -> None:
+    patch.setattr(
+        Noise,
+        "share",
+        lambda self, honest, size, randomness: skellam.sample(self.share_variance(honest) / 2, size, randomness),
+    )
+
+
+def nine_tenths_of_the_deviation(patch: Patch) -> None:
+    patch.setattr(
+        Noise,
+        "share",
+        lambda self, honest, *given: skellam.sample(self.share_variance(honest) * 81 / 100, *given),
+    )
+
+
+def the_same_from_all(patch: Patch) -> None:
+    patch.setattr(local, "SimulatedRandomness", lambda seed, label: SimulatedRandomness(seed, "same"))
+
+
+def one_draw_for_all_entries(patch: Patch) -> None:
+    patch.setattr(Noise, "share", lambda self, honest, size, drawn: np.repeat(SHARE(self, honest, 1, drawn), size))
+
+
+def none_from_whoever_fails(patch: Patch) -> None:
+    failed: list[bool] = []
+
+    def contribution(query: Any, inside: Any, *given: Any, **named: Any) -> Any:
+        vector = CONTRIBUTION(query, inside, *given, **named)
+        failed[:] = [not vector.any()]
+        return vector
+
+    def share(self: Noise, honest: int, size: int, drawn: Any) -> Any:
+        return SHARE(self, honest, size, drawn) * (not failed[0])
+
+    patch.setattr(release, "contribution", contribution)
+    patch.setattr(Noise, "share", share)
+
+
+def too_little_for_the_honest(patch: Patch) -> None:
+    """As if nobody could drop out or add none; the result says so, too."""
+    for seal in (ht.Clear, ht.Masked):
+        patch.setattr(seal, "honest", lambda self, clients: clients)
+
+
+def unchecked(patch: Patch) -> None:
+    def answer(query: Any, inside: Any, private: bool) -> Any:
+        try:
+            return query.answer(inside)
+        except Exception:
+            return query.bound.default(inside.randomness)
+
+    patch.setattr(release, "_answer", answer)
+
+
+@pytest.mark.parametrize("seal", PARTIES, ids=lambda seal: seal.name)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (none, VARIANCE),
+        (half, VARIANCE),
+        (nine_tenths_of_the_deviation, VARIANCE),
+        (the_same_from_all, VARIANCE),
+        (one_draw_for_all_entries, "must have a"),
+        (none_from_whoever_fails, VARIANCE),
+        (too_little_for_the_honest, "must state its noise's variance"),
+        (unchecked, VARIANCE),
+    ],
+)
+def test_what_is_found_out_about_shares(
+    seal: Any, change: Callable[[Patch], None], message: str, monkeypatch: Patch
+) -> None:
+    change(monkeypatch)
+    for unit in ("client", "record"):
+        with pytest.raises(AssertionError, match=message):
+            check_noise(seal, unit)  # type: ignore[arg-type]
+
+
+def test_noise_that_is_used_twice(monkeypatch: Patch) -> None:
+    def share(self: Noise, honest: int, size: int, drawn: Any) -> Any:
+        return SHARE(self, honest, size, SimulatedRandomness(0, str(drawn._key)))
+
+    monkeypatch.setattr(Noise, "share", share)
+    with pytest.raises(AssertionError, match="the difference of two sums' noise must have a variance"):
+        check_noise(ht.Clear())
+
+
+@pytest.mark.parametrize("factor", [0, 0.9, 2])
+def test_a_curators_noise(factor: float, monkeypatch: Patch) -> None:
+    def curated(self: Noise, size: int, drawn: Any) -> Any:
+        return np.rint(CURATED(self, size, drawn) * factor).astype(np.int64)
+
+    monkeypatch.setattr(Noise, "curated", curated)
+    with pytest.raises(AssertionError, match=VARIANCE):
+        check_noise(ht.Curator())
+
+
+def test_an_unchecked_answer_under_a_curator(monkeypatch: Patch) -> None:
+    unchecked(monkeypatch)
+    with pytest.raises(AssertionError, match=VARIANCE):
+        check_noise(ht.Curator())
+
+
+@pytest.mark.parametrize("noise", ["client", "record"])
+def test_every_cell_with_epsilon_measures_it(noise: str, monkeypatch: Patch) -> None:
+    measured.cache_clear()
+    half(monkeypatch)
+    (cell,) = (cell for cell in cells(ht.Vote(k=2), seals=[ht.Masked()]) if cell.noise == noise)
+    with pytest.raises(AssertionError, match=f"vote masked {noise}: the first sum's noise {VARIANCE}"):
+        cell.check()
+
+
+def test_clients_with_data_of_their_own_have_no_answer(tmp_path: Path) -> None:
+    """Whoever imports the suites makes their query known; what it asks for is what the suites' own clients hold."""
+    query = Numbers(0, 4)
+    clients = [ht.Client((np.zeros((4, 1)), np.arange(4)), distance, name=name) for name in ROSTER.ids]
+    inside = local.LocalFederation(clients, tmp_path, seed=0).parties[ROSTER.ids[0]]
+    asked = request(query=query, noise=Noise(0.0), privacy=None, plan=()).to_bytes()
+    assert "objective failed" in refusal(release.respond(asked, inside, ROSTER))
+    assert "is for clients of hushtune.testing only" in (inside.folder / "client.log").read_text()
+    noise, privacy = Noise(1e3), ht.Privacy(8.0)
+    plan = (query.bound.event(noise, privacy.change),)
+    asked = request(query=query, noise=noise, privacy=privacy, plan=plan).to_bytes()
+    drawn = SimulatedRandomness(0, inside.id)
+    reply = vector_of(release.respond(asked, inside, ROSTER), 4)
+    assert reply.tolist() == noise.share(ht.Clear().honest(len(ROSTER)), 4, drawn).tolist()
