@@ -15,6 +15,7 @@ from hushtune.errors import RefusedError
 from hushtune.federation import local
 from hushtune.method import Facts, Method, Openings
 from hushtune.methods.ballots import TopVotes
+from hushtune.methods.propose import STEPS, CandidateScores
 from hushtune.privacy import release
 from hushtune.privacy.noise import Noise
 from hushtune.query import register
@@ -256,6 +257,16 @@ def test_what_a_query_may_not_be() -> None:
         check_query(Tupled(words=" "))
     with pytest.raises(AssertionError, match="must be hashable"):
         check_query(Unhashable())
+
+
+@pytest.mark.parametrize(
+    "query", [TopVotes(2, GRID, 0), CandidateScores(GRID, 0, (0.0, 1.0), 1, STEPS)], ids=lambda query: query.name
+)
+def test_a_client_that_sends_what_no_bound_allows(query: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_query(query)
+    monkeypatch.setattr(release, "_answer", lambda query, party, private: query.answer(party))
+    with pytest.raises(AssertionError, match=f"'{query.name}': a client sent what .* does not allow"):
+        check_query(query)
 
 
 BOUNDS = [

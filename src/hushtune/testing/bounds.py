@@ -36,8 +36,8 @@ def check_bound(bound: Bound, seed: int = 0) -> None:
     """
     _check_defaults(bound)
     for name, vector in _wrong(bound).items():
-        expect(not _passes(bound, vector), f"{bound} must refuse {name}, but let it pass")
-    vectors = [bound.check(vector) for vector in _tried(bound, np.random.default_rng(seed)) if _passes(bound, vector)]
+        expect(not passes(bound, vector), f"{bound} must refuse {name}, but let it pass")
+    vectors = [bound.check(vector) for vector in _tried(bound, np.random.default_rng(seed)) if passes(bound, vector)]
     vectors += [bound.check(bound.default(SystemRandomness())) for _ in range(_DRAWS)]
     for vector in vectors:
         expect(np.abs(vector).max() <= bound.largest, f"{bound} lets {vector.max()} pass, but says {bound.largest}")
@@ -54,11 +54,11 @@ def _check_defaults(bound: Bound) -> None:
     expect(bound.length >= 1, f"a bound must have a length of at least 1, but got {bound.length}")
     expect(0 < bound.rate <= 1, f"a rate must be above 0 and at most 1, but got {bound.rate}")
     default = bound.default(SystemRandomness())
-    expect(_passes(bound, default), f"{bound} refuses its own default {default}")
+    expect(passes(bound, default), f"{bound} refuses its own default {default}")
     expect(bound.check(default).tolist() == np.asarray(default).tolist(), f"{bound} changes what it lets pass")
 
 
-def _passes(bound: Bound, vector: Any) -> bool:
+def passes(bound: Bound, vector: Any) -> bool:
     """Whether a vector passes; anything raised but a BoundError is a fault of the bound's."""
     try:
         checked = bound.check(vector)

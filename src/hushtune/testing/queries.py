@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from hushtune.errors import WireError
+import numpy as np
+
+from hushtune.bounds import Bound
+from hushtune.client import Party
+from hushtune.errors import RefusedError, WireError
+from hushtune.federation.local import LocalFederation
+from hushtune.privacy.release import contribution
+from hushtune.privacy.skellam import IntArray
 from hushtune.query import Query, query_from_json, query_to_json
+from hushtune.rows import WHOLE
 from hushtune.search import Search
 from hushtune.space import Candidates, Space
-from hushtune.testing.bounds import check_bound
+from hushtune.testing.bounds import check_bound, passes
+from hushtune.testing.numbers import holder
 from hushtune.testing.values import check_value, expect
 
 
 def check_query(query: Query) -> None:
-    """Tries a query and its bound; an AssertionError says what broke.
+    """Tries a query, its bound, and what clients do when an answer breaks it; an AssertionError says what broke.
 
     Args:
         query: a registered one, with the settings that are tried.
@@ -39,6 +52,7 @@ def check_query(query: Query) -> None:
         isinstance(domain, Candidates | Space), f"query '{query.name}': `scored` must end with candidates or a space"
     )
     check_bound(query.bound)
+    _check_enforced(query)
 
 
 def _check_travel(query: Query) -> None:
@@ -55,3 +69,30 @@ def _check_travel(query: Query) -> None:
     except WireError:
         return
     raise AssertionError(f"query '{query.name}' must refuse fields that it does not have")
+
+
+@dataclass(frozen=True)
+class _Beyond:
+    """Answers what the bound does not allow."""
+
+    bound: Bound
+    name: str
+
+    def answer(self, party: Party) -> IntArray:
+        """Every entry is too large."""
+        return np.full(self.bound.length, self.bound.largest + 1, dtype=np.int64)
+
+
+def _check_enforced(query: Query) -> None:
+    """Whatever a query answers, a client sends what its bound allows; without epsilon it may refuse."""
+    beyond: Any = _Beyond(query.bound, query.name)
+    numbers = np.zeros((1, 1, 1), dtype=np.int64)
+    with TemporaryDirectory(prefix="hushtune-") as place:
+        (party,) = LocalFederation([holder("client", numbers)], Path(place), seed=0, jobs=1).parties.values()
+        for private in (True, False):
+            try:
+                sent = contribution(beyond, party, WHOLE, private)
+            except RefusedError:
+                expect(not private, f"query '{query.name}': with epsilon, an answer beyond its bound must not show")
+                continue
+            expect(passes(query.bound, sent), f"query '{query.name}': a client sent what {query.bound} does not allow")
