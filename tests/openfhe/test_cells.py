@@ -6,7 +6,9 @@ import pytest
 from tools.matrix import CELLS, PAGE, parsed
 
 import hushtune as ht
-from hushtune.testing import check_seal
+from hushtune.privacy import skellam
+from hushtune.privacy.noise import Noise
+from hushtune.testing import check_noise, check_seal
 
 STATED = parsed(PAGE.read_text(encoding="utf-8"))
 
@@ -18,3 +20,11 @@ def test_a_cell_turns_out_as_stated(key: tuple[str, str, str]) -> None:
 
 def test_the_seal() -> None:
     check_seal(ht.Threshold(ring=2**14, smudging=0.0), clients=2)
+
+
+def test_half_the_noise_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        Noise, "share", lambda self, honest, *given: skellam.sample(self.share_variance(honest) / 2, *given)
+    )
+    with pytest.raises(AssertionError, match="must have a variance of"):
+        check_noise(ht.Threshold(ring=2**14, smudging=8.0), clients=2)
