@@ -78,7 +78,8 @@ def test_mnist_is_fetched_once_and_kept(places: Path, monkeypatch: pytest.Monkey
         (Path(options["data_home"]) / "part").write_bytes(b"x" * 1000)
         rng = np.random.default_rng(0)
         return SimpleNamespace(
-            data=rng.integers(0, 256, (60_005, 784)).astype(np.uint8), target=rng.integers(0, 10, 60_005).astype(str)
+            data=np.repeat(rng.integers(0, 256, (60_005, 1), np.uint8), 784, 1),
+            target=rng.integers(0, 10, 60_005).astype(str),
         )
 
     monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch)

@@ -137,6 +137,7 @@ def test_a_gaussian_process_and_its_limit() -> None:
         tune(clients(40), CANDIDATES, method=ht.Surface("sgm", model="gp"), seal=ht.Clear(), search=ht.Search())
 
 
+@pytest.mark.long  # test_runfolder has a vote's
 def test_the_same_folder_takes_up_an_interrupted_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from hushtune.methods import surface
 
@@ -169,6 +170,7 @@ def test_the_exact_sum_is_the_average_of_the_clients_own_models() -> None:
     assert masked.disclosures[0].mechanism == "exact sum"
 
 
+@pytest.mark.long  # the matrix has a smaller one
 def test_a_private_surface(tmp_path: Path) -> None:
     result = tune(clients(20), CANDIDATES, privacy=ht.Privacy(40.0), folder=tmp_path / "run")
     assert result.config["kind"] == "b"
@@ -217,6 +219,7 @@ def test_smoothing_helps_a_noisy_surface() -> None:
     assert "random_guess" not in result.simulation["figures"]
 
 
+@pytest.mark.long  # the matrix has a smaller one
 def test_records_may_be_the_unit() -> None:
     rows = [ht.Client((np.zeros((40, 1)), np.full(40, 0.3)), Bowl()) for _ in range(3)]
     privacy = ht.Privacy(10.0, unit="record")

@@ -16,7 +16,7 @@ from hushtune.checks import integer, number
 from hushtune.client import Party
 from hushtune.errors import NoLossError, ObjectiveError, SettingError
 from hushtune.methods.ballots import scores_bound
-from hushtune.methods.surfaces import forest
+from hushtune.methods.surfaces import predicted
 from hushtune.pairs import FINEST, Pairs, blocks_of, written
 from hushtune.query import register
 from hushtune.search import Search
@@ -130,7 +130,7 @@ class _Predicted(OfSearch):
         if not len(pairs.losses):
             raise NoLossError
         if isinstance(self.search, Adaptive):
-            return forest(pairs, self.search.seed).predict(self.candidates.encoded), clipped
+            return predicted(pairs, self.candidates.encoded, self.search.seed), clipped
         losses = party.losses(self.candidates.configs, self.search.seed)
         known = np.isfinite(losses)
         return np.clip(np.where(known, losses, losses[known].max()), *self.losses), clipped
