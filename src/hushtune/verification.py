@@ -30,6 +30,8 @@ from hushtune.seals.base import largest_sum
 from hushtune.seals.threshold import Threshold
 from hushtune.space import config_key
 
+STATED = "the statement says what the records say"
+
 
 @dataclass(frozen=True)
 class Check:
@@ -262,8 +264,8 @@ def _clients(result: Result) -> Iterator[Check]:
 
 def _words(result: Result) -> Iterator[Check]:
     yield Check(
-        "the statement says what the records say",
-        result.stated is None or result.stated == result.statement,
+        STATED,
+        result.stated == result.statement,
         "compared word by word",
     )
     yield Check(

@@ -9,7 +9,7 @@ from typing import Any
 
 from hushtune.result import Result
 from hushtune.testing.values import expect
-from hushtune.verification import verify
+from hushtune.verification import STATED, verify
 
 Raw = dict[str, Any]
 
@@ -30,10 +30,10 @@ def check_tampering(folder: Path, copy: Path) -> None:
     for name, change in {**_ALWAYS, **(_PRIVATE if private else _EXACT)}.items():
         raw = json.loads(original)
         change(raw)
-        raw["statement"] = None  # so that the figures alone must give it away
         copy.mkdir(exist_ok=True)
         (copy / "result.json").write_text(json.dumps(raw), encoding="utf-8")
-        expect(not all(check.holds for check in verify(copy)), f"`verify` must find out about {name}")
+        figures = [check.holds for check in verify(copy) if check.claim != STATED]  # they alone must give it away
+        expect(not all(figures), f"`verify` must find out about {name}")
 
 
 def _halved(*path: str) -> Callable[[Raw], None]:
