@@ -12,12 +12,14 @@ from tests.conftest import distance
 from tests.privacy.harness import ROSTER, refusal, request
 
 import hushtune as ht
+from hushtune.curated import MECHANISMS
 from hushtune.federation import local
-from hushtune.privacy import release, skellam
+from hushtune.privacy import release, selection, skellam
 from hushtune.privacy.noise import Noise
 from hushtune.randomness import SimulatedRandomness
 from hushtune.seals.clear import vector_of
 from hushtune.testing import cells, check_noise
+from hushtune.testing.marks import Marks, check_tests
 from hushtune.testing.noise import measured
 from hushtune.testing.numbers import Numbers
 
@@ -142,6 +144,36 @@ def test_an_unchecked_answer_under_a_curator(monkeypatch: Patch) -> None:
         check_noise(ht.Curator())
 
 
+@pytest.mark.parametrize("unit", ["client", "record"])
+@pytest.mark.parametrize(
+    ("name", "factor", "what"),
+    [
+        ("permute_and_flip", 2, "permute-and-flip"),
+        ("exponential", 2, "the exponential mechanism"),
+        ("above_threshold", 2, "a noisy threshold"),
+        ("above_threshold", 1000, "a noisy threshold"),
+    ],
+)
+def test_a_curators_tests_with_less_noise(name: str, factor: int, what: str, unit: Any, monkeypatch: Patch) -> None:
+    """The scale comes after the sums, and after the threshold where there is one."""
+    real, at = getattr(selection, name), 2 if name == "above_threshold" else 1
+
+    def quieter(*given: Any) -> Any:
+        return real(*given[:at], given[at] // factor, *given[at + 1 :])
+
+    monkeypatch.setattr(selection, name, quieter)
+    for mechanism, choose in MECHANISMS.items():
+        monkeypatch.setitem(MECHANISMS, mechanism, quieter if choose is real else choose)  # type: ignore[arg-type]
+    with pytest.raises(AssertionError, match=f"{what} must go against the scores with chance"):
+        check_tests(ht.Curator(), unit, clients=10, seed=7)
+
+
+def test_an_unchecked_answer_to_a_curators_tests(monkeypatch: Patch) -> None:
+    unchecked(monkeypatch)
+    with pytest.raises(AssertionError, match="must go against the scores with chance"):
+        check_tests(ht.Curator(), "client", clients=10, seed=7)
+
+
 @pytest.mark.parametrize("noise", ["client", "record"])
 def test_every_cell_with_epsilon_measures_it(noise: str, monkeypatch: Patch) -> None:
     measured.cache_clear()
@@ -165,3 +197,5 @@ def test_clients_with_data_of_their_own_have_no_answer(tmp_path: Path) -> None:
     drawn = SimulatedRandomness(0, inside.id)
     reply = vector_of(release.respond(asked, inside, ROSTER), 4)
     assert reply.tolist() == noise.share(ht.Clear().honest(len(ROSTER)), 4, drawn).tolist()
+    asked = request(query=Marks(), noise=Noise(0.0), privacy=None, plan=()).to_bytes()
+    assert "objective failed" in refusal(release.respond(asked, inside, ROSTER))

@@ -17,6 +17,7 @@ from hushtune.privacy.skellam import IntArray
 from hushtune.result import Result
 from hushtune.seals.base import Seal, floor_share
 from hushtune.search import Search
+from hushtune.testing.marks import check_tests
 from hushtune.testing.numbers import CANDIDATES, NORM, Totals, holder
 from hushtune.testing.values import expect
 from hushtune.tuning import conduct
@@ -34,7 +35,8 @@ def check_noise(seal: Seal, unit: Unit = "client", clients: int = 10, seed: int 
     last one's answer breaks its bound: none of them may move the sums, but their noise shares must be in them like
     everybody else's. Mean and variance of what was added to the exact sums of the others are compared with what the
     cost was computed from, and those of the two sums' difference with twice that: no noise may be used twice. With
-    correct noise fewer than one seed in ten million fails.
+    correct noise fewer than one seed in ten million fails. A curator is also asked tests of scores, whose answers must
+    come as often as their cost says.
 
     Args:
         seal: an instance.
@@ -53,6 +55,8 @@ def check_noise(seal: Seal, unit: Unit = "client", clients: int = 10, seed: int 
     exact = vectors[len(failing) : -1].sum(axis=(0, 1))
     opened = np.array([one.blocks["numbers"] for one in result.opened])
     _compare(opened - exact, _expected(result, seal, clients))
+    if seal.noise_at == "curator":
+        check_tests(seal, unit, clients, seed)
 
 
 @lru_cache

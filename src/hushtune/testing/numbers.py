@@ -50,10 +50,34 @@ def holder(name: str, numbers: IntArray, fails: bool = False) -> Client:
     return Client(Held(numbers, labels), Distance(SPACE), name=name, policy=_ANY)
 
 
+@dataclass(frozen=True)
+class FromHeld:
+    """A query about what a client of these suites holds. Clients with any other data have no answer."""
+
+    name: ClassVar[str]
+
+    @property
+    def scored(self) -> tuple[Search, Candidates]:
+        """So that an objective can fail."""
+        return Search(), CANDIDATES
+
+    def answer(self, party: Party) -> Any:
+        """The sum of the unit's rows; an error where its objective fails."""
+        if not isinstance(party.data, Held):  # a process that imports the suites may have real clients as well
+            raise RefusedError(f"query '{self.name}' is for clients of hushtune.testing only, but got other data")
+        party.losses(CANDIDATES.configs, Search().seed)
+        return party.data.numbers.sum(axis=0)[self.place]
+
+    @property
+    def place(self) -> int:
+        """Which of the vectors that the client holds."""
+        return 0
+
+
 @register
 @dataclass(frozen=True)
-class Numbers:
-    """The integers that a client of these suites holds. Clients with any other data have no answer.
+class Numbers(FromHeld):
+    """The integers that a client of these suites holds.
 
     Args:
         step: which of them.
@@ -77,16 +101,9 @@ class Numbers:
         return Ball(NORM, self.length)
 
     @property
-    def scored(self) -> tuple[Search, Candidates]:
-        """So that an objective can fail."""
-        return Search(), CANDIDATES
-
-    def answer(self, party: Party) -> Any:
-        """The sum of the unit's rows; an error where its objective fails."""
-        if not isinstance(party.data, Held):  # a process that imports the suites may have real clients as well
-            raise RefusedError(f"query '{self.name}' is for clients of hushtune.testing only, but got other data")
-        party.losses(CANDIDATES.configs, Search().seed)
-        return party.data.numbers[:, self.step].sum(axis=0)
+    def place(self) -> int:
+        """The step's."""
+        return self.step
 
 
 @dataclass(frozen=True)
