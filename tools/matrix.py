@@ -58,9 +58,9 @@ to run the same suite over a method of your own.
 - The last column is the suite that vouches for the cell. Seal `threshold` needs OpenFHE, so its working cells are run
   by `make test-mhe`, with the same checks; `make test` checks that without OpenFHE they are refused with a hint how to
   get it.
-- With epsilon, a working cell includes a measurement of the noise under its seal and unit, with long vectors of the
-  suite's own. Not measured by cells: a method's own openings, which are too short for that, the noise in a curator's
-  tests (`ProposeTest`, `NoisyMax`), and the coins of secret sampling; `tests/privacy` has those two.
+- With epsilon, a working cell includes a measurement of the noise under its seal and unit, in sums and curators' tests
+  of the suite's own. Not measured by cells: a method's own openings, which are too short for that, and the coins of
+  secret sampling, which `tests/privacy` has.
 - What is opened can differ from cell to cell. Seals `clear` and `curator` show the server more than is opened: every
   client's own contribution.
 """
