@@ -91,6 +91,17 @@ RULES = (
         ),
     ),
     Rule(
+        r"hushtune compare examples/compare.toml\b",
+        "fewer clients, candidates, epsilons and draws",
+        swap=(
+            (
+                "hushtune compare examples/compare.toml",
+                "sed -e 's/clients = 100/clients = 10/; s/gamma = 11/gamma = 3/; s/0.25, 1.0, //; s/draws = 20/draws = 2/' "
+                "examples/compare.toml > examples/fewer.toml && hushtune compare examples/fewer.toml",
+            ),
+        ),
+    ),
+    Rule(
         r"hushtune identity roster ROSTER NAME=KEY \.\.\.$",
         "the key that was just made",
         swap=(("KEY ...", "$(hushtune identity show FILE)"),),
