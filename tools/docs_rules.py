@@ -97,7 +97,8 @@ RULES = (
             (
                 "hushtune compare examples/compare.toml",
                 "sed -e 's/clients = 100/clients = 10/; s/gamma = 11/gamma = 3/' "
-                "-e 's/0.25, 1.0, //; s/draws = 20/draws = 2/' examples/compare.toml > examples/fewer.toml && hushtune compare examples/fewer.toml",
+                "-e 's/0.25, 1.0, //; s/draws = 20/draws = 2/' examples/compare.toml "
+                "> examples/fewer.toml && hushtune compare examples/fewer.toml",
             ),
         ),
     ),
