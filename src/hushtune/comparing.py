@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
@@ -13,7 +13,7 @@ from typing import Any
 
 from hushtune.checks import kind
 from hushtune.client import Client
-from hushtune.comparison import ARMS, FILE, SCORES, Arm, Comparison, checked_scores
+from hushtune.comparison import ARMS, EXACT, FILE, SCORES, Arm, Comparison, checked_scores
 from hushtune.errors import MissingExtraError, SettingError
 from hushtune.federation.local import LocalFederation
 from hushtune.files import replace
@@ -94,14 +94,13 @@ def compare(
     kind("folder", folder, str, Path)
     place = Path(folder) if folder is not None else None
     work = _Work(clients, candidates, simulation, search, place, home, jobs, Progress(quiet))
-    held = claimed(place, FILE) if place is not None else None
-    arms = work.arms([(method, seal, privacy) for method in methods for seal in seals for privacy in privacies])
-    if all(arm.result is None for arm in arms):
-        raise SettingError(f"every combination is refused; the first: {arms[0].refused}")
-    found = Comparison(tuple(arms), simulation.seed, simulation.draws, work.reference_arms)
-    if place is not None and held is not None:
-        replace(place / FILE, json.dumps(found.to_json(), indent=2, allow_nan=False) + "\n")
-        held.close()
+    with claimed(place, FILE) if place is not None else nullcontext():
+        arms = work.arms([(method, seal, privacy) for method in methods for seal in seals for privacy in privacies])
+        if all(arm.result is None for arm in arms):
+            raise SettingError(f"every combination is refused; the first: {arms[0].refused}")
+        found = Comparison(tuple(arms), simulation.seed, simulation.draws, work.reference_arms)
+        if place is not None:
+            replace(place / FILE, json.dumps(found.to_json(), indent=2, allow_nan=False) + "\n")
     return found
 
 
@@ -172,7 +171,7 @@ class _Work:
         same = [facts.candidates.to_json(), method_to_json(final), facts.seal.to_json(), facts.search.to_json()]
         own = facts.privacy.to_json() if facts.privacy is not None else None
         key = fingerprint([same, own, kept, self.simulation.seed, self.simulation.draws, self._reference_keys])
-        epsilon = "exact" if facts.privacy is None else f"{facts.privacy.epsilon:g}"
+        epsilon = EXACT if facts.privacy is None else f"{facts.privacy.epsilon:g}"
         return self.folder / ARMS / f"{final.name}-{facts.seal.name}-{epsilon}-{key[:10]}"
 
     def _kept(self, folder: Path | None) -> Result | None:

@@ -187,7 +187,7 @@ class Comparison:
         """The comparison kept in a folder.
 
         Args:
-            folder: one that `save` wrote into, or that was given to `compare` as `folder`.
+            folder: one that `hushtune compare` wrote, or that was given to `compare` as `folder`.
         """
         path = Path(folder) / FILE
         try:

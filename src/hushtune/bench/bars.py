@@ -34,7 +34,7 @@ class Command:
     """A command line that gives figures.
 
     Args:
-        arguments: of `hushtune`; `{work}` stands for a folder that is emptied before.
+        arguments: of `hushtune`; `{scratch}` stands for a folder that is emptied before.
         seconds: about how long it takes on two idle cores, for the time left.
         full: whether it is too long for the quick form.
     """
@@ -43,9 +43,9 @@ class Command:
     seconds: int
     full: bool = False
 
-    def line(self, work: Path) -> str:
+    def line(self, scratch: Path) -> str:
         """As a person would type it."""
-        return "hushtune " + self.arguments.replace("{work}", str(work))
+        return "hushtune " + self.arguments.replace("{scratch}", str(scratch))
 
 
 @dataclass(frozen=True)
@@ -118,17 +118,17 @@ def measure(bars: Sequence[Bar], commands: Sequence[Command], folder: Path, prog
         for command in commands:
             measured = notebook.kept.get(command.arguments)
             if measured is None:
-                progress.say(command.line(folder / "work"))
-                measured = _run(command, folder / "work")
+                progress.say(command.line(folder / "scratch"))
+                measured = _run(command, folder / "scratch")
                 notebook.keep(command, measured)
-            yield from (_row(bar, measured, folder / "work") for bar in bars if bar.command == command)
+            yield from (_row(bar, measured, folder / "scratch") for bar in bars if bar.command == command)
             advance(command.seconds)
 
 
 def finished(commands: Sequence[Command], folder: Path) -> None:
     """Forgets what was kept for an interrupted run, once its rows are written."""
     _Notebook(folder / "bars.json").forget(commands)
-    shutil.rmtree(folder / "work", ignore_errors=True)
+    shutil.rmtree(folder / "scratch", ignore_errors=True)
 
 
 def merged(bars: Sequence[Bar], now: Sequence[Row], before: Sequence[Row], folder: Path) -> list[Row]:
@@ -139,10 +139,10 @@ def merged(bars: Sequence[Bar], now: Sequence[Row], before: Sequence[Row], folde
     known = {(row["name"], row["command"]): row for row in (*before, *now) if row["measured"]}
     found = []
     for bar in bars:
-        stated, row = _stated(bar, folder / "work"), known.get((bar.name, bar.command.line(folder / "work")))
+        stated, row = _stated(bar, folder / "scratch"), known.get((bar.name, bar.command.line(folder / "scratch")))
         unknown = {**stated, **_unmeasured(bar)}
         found.append(unknown if row is None else {**row, **stated, "met": bar.met(row["figure"])})
-    return [*found, _total(found, folder / "work")]
+    return [*found, _total(found, folder / "scratch")]
 
 
 def read(path: Path) -> list[Row]:
@@ -186,19 +186,19 @@ class _Notebook:
         replace(self.path, json.dumps({name: vars(kept) for name, kept in self.kept.items()}))
 
 
-def _run(command: Command, work: Path) -> Measured:
+def _run(command: Command, scratch: Path) -> Measured:
     """Runs a command in a process of its own."""
-    arguments = command.line(work).split()[1:]
+    arguments = command.line(scratch).split()[1:]
     if arguments[0] == "bench":
         arguments.append("--json")
-    shutil.rmtree(work, ignore_errors=True)  # nothing may be taken from an earlier run
+    shutil.rmtree(scratch, ignore_errors=True)  # nothing may be taken from an earlier run
     others, start, used_before = _others(), time.perf_counter(), _cpu()
     done = subprocess.run(
         [sys.executable, "-c", "from hushtune.cli import main; main()", *arguments],
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "HUSHTUNE_HOME": str(work / "home")},
+        env={**os.environ, "HUSHTUNE_HOME": str(scratch / "home")},
     )
     seconds, cpu = time.perf_counter() - start, _cpu() - used_before
     said = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()
@@ -234,10 +234,10 @@ def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%d")
 
 
-def _row(bar: Bar, measured: Measured, work: Path) -> Row:
+def _row(bar: Bar, measured: Measured, scratch: Path) -> Row:
     figure = None if measured.failed else bar.figure(measured)
     return {
-        **_stated(bar, work),
+        **_stated(bar, scratch),
         "figure": figure,
         "met": bar.met(figure),
         "seconds": measured.seconds,
@@ -250,11 +250,11 @@ def _row(bar: Bar, measured: Measured, work: Path) -> Row:
     }
 
 
-def _stated(bar: Bar, work: Path) -> Row:
+def _stated(bar: Bar, scratch: Path) -> Row:
     names = ("name", "group", "what", "unit", "better", "bar", "reference", "why")
     return {
         **{name: getattr(bar, name) for name in names},
-        "command": bar.command.line(work),
+        "command": bar.command.line(scratch),
         "full": bar.command.full,
     }
 
@@ -270,7 +270,7 @@ def whole(measured: Measured) -> float:
     return measured.seconds
 
 
-def _total(rows: Sequence[Row], work: Path) -> Row:
+def _total(rows: Sequence[Row], scratch: Path) -> Row:
     """How long the quick form takes: all its commands together."""
     quick = {row["command"]: row["seconds"] or 0.0 for row in rows if not row["full"]}
     what = "the quick form of this page, all commands one after another"
@@ -278,4 +278,4 @@ def _total(rows: Sequence[Row], work: Path) -> Row:
     others = max((row["others"] for row in rows if row["others"] is not None and not row["full"]), default=None)
     used = {row["command"]: row["cpu_seconds"] or 0.0 for row in rows if not row["full"]}
     measured = Measured([], round(sum(quick.values())), round(sum(used.values())), others, _now())
-    return _row(bar, measured, work)
+    return _row(bar, measured, scratch)
