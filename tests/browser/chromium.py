@@ -5,8 +5,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from selenium import webdriver
+from selenium.webdriver.support.ui import WebDriverWait
 
 FLAGS = (
     "--headless=new",
@@ -40,3 +42,9 @@ def chromium(*flags: str, size: tuple[int, int] = (1000, 1400)) -> Iterator[webd
         yield found
     finally:
         found.quit()
+
+
+def show(browser: webdriver.Chrome, page: Path) -> None:
+    """Open a page of ours and wait for its title: right after `get`, printing can still meet the empty document."""
+    browser.get(page.resolve().as_uri())
+    WebDriverWait(browser, 10).until(lambda found: found.title.startswith("hushtune "))

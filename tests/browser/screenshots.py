@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from chromium import chromium
+from chromium import chromium, show
 
 
 def main(run: Path, pictures: Path) -> None:
@@ -14,7 +14,7 @@ def main(run: Path, pictures: Path) -> None:
         with chromium(size=(1000, 1390)) as browser:
             scheme = {"features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]}
             browser.execute_cdp_cmd("Emulation.setEmulatedMedia", scheme)
-            browser.get((run / "report.html").resolve().as_uri())
+            show(browser, run / "report.html")
             browser.save_screenshot(str(pictures / f"{name}.png"))
 
 

@@ -14,7 +14,7 @@ from selenium.webdriver.common.by import By
 import hushtune as ht
 
 sys.path.insert(0, str(Path(__file__).parent))
-from chromium import chromium
+from chromium import chromium, show
 
 
 @ht.objective
@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def page(folder: Path) -> Iterator[Any]:
     with chromium() as found:
-        found.get((folder / "comparison.html").as_uri())
+        show(found, folder / "comparison.html")
         yield found
 
 

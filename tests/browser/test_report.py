@@ -16,7 +16,7 @@ from selenium.webdriver.common.by import By
 import hushtune as ht
 
 sys.path.insert(0, str(Path(__file__).parent))
-from chromium import chromium
+from chromium import chromium, show
 
 EVIL = "</title><script>document.title='owned';alert(1)</script><img src=x onerror=alert(2)>"
 
@@ -56,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def page(browser: Any, folder: Path) -> Any:
-    browser.get((folder / "report.html").as_uri())
+    show(browser, folder / "report.html")
     return browser
 
 
