@@ -118,7 +118,7 @@ def test_own_clients_come_from_a_factory_beside_the_study(tmp_path: Path) -> Non
         ("low = 2, high = 4", "low = 5, high = 4", "[space] 'degree'"),
         ("low = 2, high = 4", "low = 2", "[space] 'degree'"),
         ('"sklearn.svm.SVC"', '"sklearn.svm.SVX"', "[objective] 'sklearn.svm.SVX' cannot be imported"),
-        ('"sklearn.svm.SVC"', '"SVC"', "[objective] 'SVC' cannot be imported"),
+        ('"sklearn.svm.SVC"', '"SVC"', "[objective] estimator must be a text such as 'module.name', but got 'SVC'"),
         ("{ gamma = 0.1 }", "{ gama = 0.1 }", "[objective]"),
         ('name = "digits"', 'name = "mnist-huge"', "[data] data must be one of"),
         ("clients = 4", "clients = 0", "[data]"),

@@ -37,11 +37,12 @@ def _finite(value: Any) -> bool:
 
 
 def kind(name: str, value: Any, *kinds: type, optional: bool = True) -> None:
-    """Refuses a value of another class."""
+    """Refuses a value of another class; of one that may hold data, the message has the class only."""
     if isinstance(value, kinds) or (optional and value is None):
         return
     wanted = " or ".join(k.__name__ for k in kinds)
-    raise SettingError(f"{name} must be a {wanted}, but got {value!r}")
+    got = repr(value) if value is None or isinstance(value, str | int | float) else f"a {type(value).__name__}"
+    raise SettingError(f"{name} must be a {wanted}, but got {got}")
 
 
 def up(value: float) -> str:

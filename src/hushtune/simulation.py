@@ -28,6 +28,8 @@ from hushtune.sealed import Sealed
 from hushtune.search import Search
 from hushtune.space import Candidates, Domain
 
+MOST_DRAWS = 1_000_000
+
 
 @dataclass(frozen=True)
 class Simulation:
@@ -47,7 +49,7 @@ class Simulation:
 
     def __post_init__(self) -> None:
         integer("seed", self.seed, 0)
-        integer("draws", self.draws, 1)
+        integer("draws", self.draws, 1, MOST_DRAWS)
         kind("reference", self.reference, Client)
 
 

@@ -167,13 +167,13 @@ class Space:
 
         Args:
             count: how many, from 1 to 2^20.
-            seed: public.
+            seed: public, 0 or more.
         """
         from scipy.stats import qmc
 
         count = integer("count", count, 1, 2**20)
         found: dict[str, Config] = {}
-        sobol = qmc.Sobol(len(self.knobs), scramble=True, rng=seed)
+        sobol = qmc.Sobol(len(self.knobs), scramble=True, rng=integer("seed", seed, 0))
         for _ in range(8):  # a discrete space repeats itself: draw again, a few times at the most
             for u in sobol.random(1 << max(3, math.ceil(math.log2(count)))):
                 config = self._from_uniform(u)

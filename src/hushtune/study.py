@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import sys
 import tomllib
 from collections.abc import Callable
@@ -11,11 +12,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hushtune.adaptive import search_from_json
+from hushtune.checks import integer, kind, number
 from hushtune.client import Client
 from hushtune.comparison import EXACT
 from hushtune.data import load
 from hushtune.data.splits import shares
-from hushtune.errors import SettingError
+from hushtune.errors import SettingError, described
 from hushtune.method import Method
 from hushtune.methods import method_class
 from hushtune.objectives.sklearn import SklearnObjective
@@ -50,8 +52,14 @@ _NOT_IN_STUDIES = (
     "form",
 )  # a method's own: [candidates] has the one, the other follows
 _DRAWS = 20
+_WIDEST = 2**53  # whole numbers that a float holds
 _COMPARES = "; it has a table [compare]: `hushtune compare` takes it"
 _KNOBS = {"float": Float, "int": Int, "choice": Choice}
+_KEYS = {  # of a knob: those it needs, and all
+    "float": (["low", "high"], ["low", "high", "step", "log"]),
+    "int": (["low", "high"], ["low", "high", "step", "log"]),
+    "choice": (["choices"], ["choices"]),
+}
 
 
 @dataclass
@@ -87,7 +95,7 @@ def read(path: str | Path) -> Study:
     if "method" not in raw:
         raise SettingError(f"study needs a table [method], but got none{_COMPARES if 'compare' in raw else ''}")
     candidates, search = _domain(raw), _search(raw)
-    privacy = _in("privacy", lambda: Privacy(**raw["privacy"])) if "privacy" in raw else None
+    privacy = _in("privacy", lambda: _privacy(raw)) if "privacy" in raw else None
     method = _in("method", lambda: _method(raw["method"]))
     seal = _in("seal", lambda: seal_from_json(raw["seal"])) if "seal" in raw else None
     clients, reference = _clients(raw, folder)
@@ -95,7 +103,7 @@ def read(path: str | Path) -> Study:
     simulation = _in("simulation", lambda: _simulation(raw, reference)) if "simulation" in raw else None
     ledger = None
     if "ledger" in raw:
-        ledger = Ledger(folder / str(_need(raw, "ledger", "path")))
+        ledger = _in("ledger", lambda: Ledger(folder / _text("path", _need(raw, "ledger", "path"))))
     return Study(clients, candidates, method, privacy, seal, search, ledger, simulation)
 
 
@@ -131,6 +139,11 @@ def _seal(entry: Any) -> Seal:
     return seal_from_json({"name": entry} if isinstance(entry, str) else entry)
 
 
+def _privacy(raw: dict[str, Any]) -> Privacy:
+    _need(raw, "privacy", "epsilon")
+    return Privacy(**raw["privacy"])
+
+
 def _guarantee(epsilon: Any, own: dict[str, Any]) -> Privacy | None:
     return None if epsilon == EXACT else Privacy(**{**own, "epsilon": epsilon})
 
@@ -160,7 +173,7 @@ def _search(raw: dict[str, Any]) -> Search | None:
 def _simulation(raw: dict[str, Any], reference: Client | None, draws: int = Simulation.draws) -> Simulation:
     table = raw["simulation"]
     if "reference" in table:
-        reference = _made("simulation", str(table["reference"]))
+        reference = _made("reference", table["reference"])
     return Simulation(table.get("seed", 0), reference, draws)
 
 
@@ -190,27 +203,50 @@ def _in(table: str, make: Callable[[], _Made]) -> _Made:
         return make()
     except SettingError as error:
         raise SettingError(f"[{table}] {error}") from None
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError) as error:  # what a class of the user's own raises, such as an estimator
         raise SettingError(f"[{table}] has a value of the wrong kind: {error}") from None
 
 
 def _need(raw: dict[str, Any], table: str, key: str) -> Any:
     if key not in raw[table]:
-        raise SettingError(f"[{table}] needs the key '{key}', but got {sorted(raw[table])}")
+        raise SettingError(f"needs the key '{key}', but got {sorted(raw[table])}")
     return raw[table][key]
+
+
+def _text(key: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise SettingError(f"{key} must be a text, but got {value!r}")
+    return value
 
 
 def _space(raw: dict[str, Any]) -> Space:
     knobs = {}
     for name, fields in raw["space"].items():
-        if not isinstance(fields, dict) or fields.get("type") not in _KNOBS:
+        if not isinstance(fields, dict) or str(fields.get("type")) not in _KNOBS:
             raise SettingError(f"'{name}' needs type = one of {sorted(_KNOBS)}, but got {fields!r}")
-        arguments = {key: value for key, value in fields.items() if key != "type"}
         try:
-            knobs[name] = _KNOBS[fields["type"]](**arguments)
-        except (TypeError, ValueError) as error:
+            knobs[name] = _KNOBS[fields["type"]](**_knob(fields))
+        except ValueError as error:  # Optuna's refusals, and ours
             raise SettingError(f"'{name}': {error}") from None
+        except ArithmeticError:  # Optuna counts steps in decimals of 28 digits
+            raise SettingError(f"'{name}': the steps from low to high must be countable, but got {fields!r}") from None
     return Space(**knobs)
+
+
+def _knob(fields: dict[str, Any]) -> dict[str, Any]:
+    """A knob's arguments, each of its kind: Optuna would take log = "no" for true."""
+    needed, known = _KEYS[fields["type"]]
+    found = {key: value for key, value in fields.items() if key != "type"}
+    if not set(needed) <= set(found) <= set(known):
+        raise SettingError(f"needs the keys {needed} and may have {known}, but got {sorted(found)}")
+    for key, value in found.items():
+        if key in ("log", "choices"):
+            kind(key, value, {"log": bool, "choices": list}[key], optional=False)
+        elif fields["type"] == "int":
+            integer(key, value, -_WIDEST, _WIDEST)
+        else:
+            number(key, value, -math.inf, math.inf, "()")
+    return found
 
 
 def _candidates(raw: dict[str, Any], space: Space) -> Candidates:
@@ -219,9 +255,11 @@ def _candidates(raw: dict[str, Any], space: Space) -> Candidates:
     if len(ways) != 1:
         raise SettingError(f"needs exactly one of grid, sample, list, but got {ways}")
     if ways == ["grid"]:
+        kind("grid", table["grid"], dict, optional=False)
         return space.grid(**table["grid"])
     if ways == ["sample"]:
         return space.sample(table["sample"], seed=table.get("seed", 0))
+    kind("list", table["list"], list, optional=False)
     return space.candidates(table["list"])
 
 
@@ -230,50 +268,58 @@ def _method(table: Any) -> Method:
         raise SettingError(f"a method must be a table with its name, such as {{ name = 'vote' }}, but got {table!r}")
     fields = dict(table)
     name = fields.pop("name", None)
-    kind = method_class(name)
+    made = method_class(name)
     try:
-        method: Method = kind(**fields)
+        method: Method = made(**fields)
     except TypeError:
-        known = [field for field in vars(kind)["__dataclass_fields__"] if field not in _NOT_IN_STUDIES]
+        known = [field for field in vars(made)["__dataclass_fields__"] if field not in _NOT_IN_STUDIES]
         raise SettingError(
             f"'{name}' got the unknown keys {sorted(set(fields) - set(known))}; keys are {known}"
         ) from None
     return method
 
 
-def _imported(table: str, text: str, separator: str) -> Any:
+def _imported(key: str, value: Any, separator: str) -> Any:
+    text = _text(key, value)
     module, _, name = text.rpartition(separator)
+    if not module or not name:
+        raise SettingError(f"{key} must be a text such as 'module{separator}name', but got {text!r}")
     try:
         return getattr(importlib.import_module(module), name)
     except Exception as error:  # whatever the user's own module raises
-        raise SettingError(f"[{table}] '{text}' cannot be imported: {type(error).__name__}: {error}") from None
+        raise SettingError(f"'{text}' cannot be imported: {described(error)}") from None
 
 
-def _made(table: str, text: str) -> Any:
+def _made(key: str, text: Any) -> Any:
     """What a function of the user's own gives."""
-    function = _imported(table, text, ":")
+    function = _imported(key, text, ":")
     try:
         return function()
     except Exception as error:
-        raise SettingError(f"[{table}] {text} failed: {type(error).__name__}: {error}") from None
+        raise SettingError(f"{text} failed: {described(error)}") from None
 
 
 def _clients(raw: dict[str, Any], folder: Path) -> tuple[list[Client], Client | None]:
     if "clients" in raw:
         sys.path.insert(0, str(folder.resolve()))
-        clients = list(_made("clients", str(_need(raw, "clients", "factory"))))
-        if not all(isinstance(client, Client) for client in clients):
-            raise SettingError("[clients] factory must return hushtune.Client objects")
-        return clients, None
+        return _in("clients", lambda: _own_clients(raw)), None
     objective = _in("objective", lambda: _objective(raw))
     return _in("data", lambda: _example_clients(raw, objective))
 
 
+def _own_clients(raw: dict[str, Any]) -> list[Client]:
+    found = _made("factory", _need(raw, "clients", "factory"))
+    if not isinstance(found, list | tuple) or not all(isinstance(client, Client) for client in found):
+        raise SettingError(f"factory must return a list of hushtune.Client, but got a {type(found).__name__}")
+    return list(found)
+
+
 def _objective(raw: dict[str, Any]) -> SklearnObjective:
     fields = dict(raw["objective"])
-    kind = _imported("objective", str(_need(raw, "objective", "estimator")), ".")
+    estimator = _imported("estimator", _need(raw, "objective", "estimator"), ".")
     parameters = fields.pop("parameters", {})
-    return SklearnObjective(**{**fields, "estimator": kind(**parameters)})
+    kind("parameters", parameters, dict)
+    return SklearnObjective(**{**fields, "estimator": estimator(**parameters)})
 
 
 def _example_clients(raw: dict[str, Any], objective: SklearnObjective) -> tuple[list[Client], Client]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.conftest import Hushtune
 
+from hushtune.cli.options import print_json
 from hushtune.roster import Roster
 
 
@@ -17,6 +19,15 @@ def object_of(hushtune: Hushtune, *arguments: str | Path) -> Any:
     assert done.returncode == 0, done.stderr
     (line,) = done.stdout.splitlines()
     return json.loads(line)
+
+
+def test_what_is_not_finite_is_null(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"rule": {"epsilon": math.inf, "orders": (1.5, math.nan)}, "name": "x", "count": 3})
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == {
+        "rule": {"epsilon": None, "orders": [1.5, None]},
+        "name": "x",
+        "count": 3,
+    }
 
 
 def test_identities_and_rosters(hushtune: Hushtune, tmp_path: Path) -> None:

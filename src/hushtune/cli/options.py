@@ -6,6 +6,7 @@ Completion must answer at once, so the names are written here; a test compares t
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -36,8 +37,16 @@ def among(values: list[str], several: bool = False) -> Callable[[str], list[str]
 
 
 def print_json(value: Any) -> None:
-    """One object on one line."""
-    print(json.dumps(value))
+    """One object on one line; JSON has no word for what is not finite, so that is null."""
+    print(json.dumps(_finite(value), allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def read_numbers(name: str, text: str) -> list[float]:

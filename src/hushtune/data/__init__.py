@@ -27,8 +27,8 @@ def load(name: str, *, test: float | None = None, rows: int | None = None, seed:
         seed: of that draw and of the share of test rows.
         quiet: no progress bar while fetching.
     """
-    if name not in SOURCES:
-        raise SettingError(f"data must be one of {sorted(SOURCES)}, but got '{name}'")
+    if str(name) not in SOURCES:
+        raise SettingError(f"data must be one of {sorted(SOURCES)}, but got {name!r}")
     rng = np.random.default_rng(integer("seed", seed, 0))
     found = SOURCES[name](Progress(quiet))
     if isinstance(found, Split):

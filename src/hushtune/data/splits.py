@@ -126,13 +126,13 @@ def split(how: str, labels: NDArray[np.generic], clients: int, seed: int) -> lis
         return iid(labels, clients, seed)
     if kind in _SKEWED:
         return _SKEWED[kind](labels, clients, _amount(how), seed)
-    if how in _FLORA:
+    if str(how) in _FLORA:
         if clients != 4:
             raise SettingError(f"split '{how}' is for 4 clients, but got clients={clients}")
         return _FLORA[how](labels, seed)
     raise SettingError(
         "split must be 'iid', 'dirichlet:ALPHA', 'quantity:ALPHA', 'noise:DEVIATION', 'imb1' or 'imb2', "
-        f"but got '{how}'"
+        f"but got {how!r}"
     )
 
 

@@ -16,6 +16,7 @@ from hushtune.space import FloatArray
 
 BoolArray = NDArray[np.bool_]
 _LENGTHSCALES = tuple(float(f"{value:.3g}") for value in np.geomspace(0.05, 2.0, 12))
+_TOGETHER = 32  # agents at once: their matrices stay in the cache, so that an agent costs the same among many
 _LARGE = 1e12  # more than any values' quadratic form
 _NOISES = (1e-6, 1e-4, 1e-2, 1e-1)  # variances, of values with variance 1
 
@@ -62,6 +63,10 @@ class Draws:
     prior: FloatArray
     errors: FloatArray
 
+    def of(self, agents: slice | NDArray[np.int64]) -> Draws:
+        """Those of some agents."""
+        return Draws(self.prior[agents], self.errors[agents])
+
 
 def weights(features: FloatArray, values: FloatArray, noise: FloatArray, draws: Draws | None) -> FloatArray:
     """omega ~ N(nu, lambda Sigma^-1), equation (2) of the paper, or nu itself without draws; shape (agents, features).
@@ -75,6 +80,15 @@ def weights(features: FloatArray, values: FloatArray, noise: FloatArray, draws: 
         noise: lambda, shape (agents,).
         draws: for a sample.
     """
+    found = np.empty((len(values), features.shape[2]))
+    for start in range(0, len(values), _TOGETHER):
+        those = slice(start, start + _TOGETHER)
+        drawn = None if draws is None else draws.of(those)
+        found[those] = _weights(features[those], values[those], noise[those], drawn)
+    return found
+
+
+def _weights(features: FloatArray, values: FloatArray, noise: FloatArray, draws: Draws | None) -> FloatArray:
     known = np.isfinite(values)
     phi = features * known[..., None]
     gram = phi @ phi.transpose(0, 2, 1)
@@ -170,8 +184,7 @@ def own_scores(
     for length in np.unique(fit.lengthscale):
         those = np.flatnonzero(fit.lengthscale == length)
         at = features.at(points[those], float(length))
-        drawn = Draws(draws.prior[those], draws.errors[those])
-        sample[those] = weights(at, scaled[those], fit.noise[those], drawn)
+        sample[those] = weights(at, scaled[those], fit.noise[those], draws.of(those))
         scores[those] = sample[those] @ features.at(domain, float(length)).T
     return sample, scores
 
