@@ -31,7 +31,7 @@ def test_ten_clients_are_hopeless_and_ten_hospitals_with_patients_are_not() -> N
     record = next(odds for odds in few.instead if "record" in odds.what)
     assert record.success > 0.95
     patients = plan(10, 40, privacy=ht.Privacy(1.0, unit="record"), method=ht.Vote(5, voters=50))
-    assert patients.verdict.startswith("Likely to work")
+    assert patients.verdict.startswith("Likely to work: a good choice has a chance of more than 99%; guessing has ")
     assert patients.sigma == few.sigma  # noise is calibrated to clients, not to voters
     assert patients.success > 0.95
     assert patients.bound <= patients.success + 0.05

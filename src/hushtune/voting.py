@@ -275,7 +275,8 @@ def _loudest(variance: float, size: int) -> float:
 
 
 def _verdict(chance: float, guess: float) -> str:
-    against = f"a good choice has a chance of {chance:.0%}; guessing has {guess:.0%}"
+    told = "more than 99%" if chance > 0.99 else f"{chance:.0%}"  # a simulation cannot tell it from certainty
+    against = f"a good choice has a chance of {told}; guessing has {guess:.0%}"
     if chance >= _LIKELY:
         return f"Likely to work: {against}."
     if chance >= _MAYBE:
