@@ -55,7 +55,7 @@ def test_how_far_each_client_is_may_be_seen_without_epsilon(tmp_path: Path) -> N
         own[who] = own.get(who, 0) + count
 
     ht.Search.adaptive(10).fill(parties(tmp_path, Bowl(), Bowl()), SPACE, 1, advance, private=False)
-    assert own == {0: 10, 1: 10, None: 0}
+    assert own == {0: 10, 1: 10}
 
 
 def key(search: ht.Search) -> str:
@@ -197,15 +197,33 @@ def test_two_processes_that_search_at_once_find_the_same(tmp_path: Path) -> None
     assert other.searched(key(search)) == trials
 
 
-@pytest.mark.parametrize("objectives", [(Bowl(), Bowl(), Bowl(), Bowl()), (Bowl(), Broken(), Bowl(), Broken())])
-def test_a_private_bar_neither_stands_nor_jumps(tmp_path: Path, objectives: Any) -> None:
-    """Every outcome counts for at most its own trials and the failed clients' share, and nothing is left at the end."""
-    found = parties(tmp_path, *objectives)
-    done = [count for count in fill(ht.Search.adaptive(20), found, private=True) if count]
-    assert sum(done) == 80
-    assert max(done) <= 6
-    again = [count for count in fill(ht.Search.adaptive(20), parties(tmp_path, *objectives), private=True) if count]
-    assert again == [80]  # who failed before is counted as who has its trials
+class Stops(Bowl):
+    """Works for a while."""
+
+    def losses(self, configs: list[ht.Config], data: Any, seed: int) -> np.ndarray:
+        self.calls = getattr(self, "calls", 0) + 1
+        if self.calls > 2:
+            raise RuntimeError("no more")
+        return super().losses(configs, data, seed)
+
+
+@pytest.mark.parametrize("trials", [20, 25])
+@pytest.mark.parametrize("bad", [Broken(), Stops()])
+def test_a_private_bar_shows_the_same_numbers_whoever_fails(tmp_path: Path, bad: Any, trials: int) -> None:
+    search = ht.Search.adaptive(trials)
+    shown = []
+    for name, objectives in (
+        ("good", [Bowl()] * 4),
+        ("bad", [bad, Bowl(), bad, Bowl()]),
+        ("worse", [bad, bad, bad, Bowl()]),
+    ):
+        done = fill(search, parties(tmp_path / name, *objectives), private=True)
+        shown.append([count for count in done if count])
+        again = fill(search, parties(tmp_path / name, *objectives), private=True)
+        assert [count for count in again if count] == [trials] * 4  # who failed before is counted as who has its trials
+    assert sum(shown[0]) == 4 * trials
+    assert shown == [shown[0]] * 3
+    assert sum(fill(search, parties(tmp_path / "none", bad, bad), private=True)) == 2 * trials
 
 
 def test_optuna_speaks_as_before(tmp_path: Path) -> None:

@@ -306,7 +306,7 @@ def test_a_level_is_a_share_of_all_units_whoever_drops_out(
     clients[3].policy = ht.Policy(opt_out=True)
     monkeypatch.setattr("hushtune.run.CuratedScores", Watched)
     result = tune(clients, candidates, ht.ProposeTest())
-    assert list(result.dropped) == ["client-3"]
+    assert list(result.dropped) == ["client-03"]
     assert seen == [10]
 
 

@@ -44,7 +44,7 @@ def test_another_runs_result_is_never_overwritten(
 ) -> None:
     result.save(tmp_path)
     result.save(tmp_path)
-    other = ht.tune(make_clients(3), candidates, method=ht.Vote(1), quiet=True, jobs=1)
+    other = ht.tune(make_clients(3), candidates, method=ht.Vote(1), quiet=True, jobs=1, home=tmp_path / "another")
     with pytest.raises(ht.SettingError, match="another run's result"):
         other.save(tmp_path)
 

@@ -10,7 +10,9 @@ import pytest
 
 import hushtune as ht
 from hushtune.client import Party
+from hushtune.progress import unseen
 from hushtune.randomness import SystemRandomness
+from hushtune.rows import Parts
 from hushtune.trials import TrialStore
 
 CONFIGS = [{"x": float(x)} for x in range(7)]
@@ -63,7 +65,7 @@ def parties(tmp_path: Path, *objectives: Any) -> list[Party]:
 def test_fills_every_trial_and_reports_all_progress(tmp_path: Path, jobs: int, count: int) -> None:
     found = parties(tmp_path, *[Plain()] * count)
     done: list[int] = []
-    ht.Search().fill(found, CANDIDATES, jobs, done.append, private=True)
+    ht.Search().fill(found, CANDIDATES, jobs, lambda count, who=None: done.append(count), private=True)
     assert sum(done) == count * len(CONFIGS)
     for at, party in enumerate(found):
         assert not party.missing(CONFIGS, 0)
@@ -73,16 +75,17 @@ def test_fills_every_trial_and_reports_all_progress(tmp_path: Path, jobs: int, c
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_failure_stays_with_its_client(tmp_path: Path, jobs: int) -> None:
     good, bad = found = parties(tmp_path, Plain(), Broken())
-    ht.Search().fill(found, CANDIDATES, jobs, lambda done: None, private=True)
+    ht.Search().fill(found, CANDIDATES, jobs, unseen, private=True)
     assert good.failure is None
     assert bad.failure == "RuntimeError: secret 1.0"
     assert "secret 1.0" in (tmp_path / "c1" / "client.log").read_text()
     assert not (tmp_path / "c0").exists()
 
 
-def test_an_objective_that_kills_its_process_fails_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_objective_that_kills_its_process_fails_alone(tmp_path: Path, jobs: int) -> None:
     found = parties(tmp_path, Plain(), Fatal(), Plain(), Plain())
-    ht.Search().fill(found, CANDIDATES, 2, lambda done: None, private=True)
+    ht.Search().fill(found, CANDIDATES, jobs, unseen, private=True, apart=True)
     assert [party.failure for party in found] == [None, "the process that scored this client died", None, None]
     for at in (0, 2, 3):
         np.testing.assert_allclose(found[at].losses(CONFIGS, 0), np.arange(7) + at)
@@ -90,7 +93,7 @@ def test_an_objective_that_kills_its_process_fails_alone(tmp_path: Path) -> None
 
 def test_an_objective_that_cannot_be_sent_is_scored_here(tmp_path: Path) -> None:
     found = parties(tmp_path, Unsendable(), Unsendable())
-    ht.Search().fill(found, CANDIDATES, 2, lambda done: None, private=True)
+    ht.Search().fill(found, CANDIDATES, 2, unseen, private=True)
     np.testing.assert_allclose(found[1].losses(CONFIGS, 0), np.arange(7) + 1)
 
 
@@ -110,7 +113,7 @@ def test_what_an_objective_keeps_does_not_pass_to_other_clients(tmp_path: Path, 
     shared = Leaky()
     for party in found:
         party.client.objective = shared
-    ht.Search().fill(found, CANDIDATES, jobs, lambda done: None, private=True)
+    ht.Search().fill(found, CANDIDATES, jobs, unseen, private=True)
     assert [party.losses(CONFIGS, 0)[0] for party in found] == [0.0, 1.0, 2.0]
 
 
@@ -125,20 +128,40 @@ class Writing:
 
 def test_an_objective_cannot_write_into_the_public_candidates(tmp_path: Path) -> None:
     candidates = ht.Space(x=ht.Float(0.0, 9.0)).candidates([{"x": 1.0}, {"x": 2.0}])
-    ht.Search().fill(parties(tmp_path, Writing()), candidates, 1, lambda done: None, private=True)
+    ht.Search().fill(parties(tmp_path, Writing()), candidates, 1, unseen, private=True)
     parties(tmp_path, Writing())[0].losses(candidates.configs, 5)
     assert list(candidates) == [{"x": 1.0}, {"x": 2.0}]
 
 
-def test_a_private_run_does_not_show_by_its_work_who_failed_before(tmp_path: Path) -> None:
-    def work(private: bool) -> list[int]:
-        done: list[int] = []
-        ht.Search().fill(parties(tmp_path, Plain(), Broken()), CANDIDATES, 1, done.append, private)
-        return done
+def shown(found: list[Party], candidates: ht.Candidates, private: bool = True) -> list[int]:
+    """What a bar shows, but for steps of nothing."""
+    done: list[int] = []
+    ht.Search().fill(found, candidates, 1, lambda count, who=None: done.append(count), private)
+    return [count for count in done if count]
 
-    work(private=True)
-    assert work(private=True) == [7, 7]  # nothing left to do, as if nobody had failed
-    assert 0 in work(private=False)  # without epsilon it is tried again
+
+def test_a_private_bar_shows_the_same_numbers_whoever_fails_or_failed_before(tmp_path: Path) -> None:
+    fewer, first, second, third = CANDIDATES.space.candidates(CONFIGS[:5]), [], [], []
+    for name, objectives in (("none", [Plain()] * 4), ("some", [Broken(), Plain(), Broken(), Plain()])):
+        first.append(shown(parties(tmp_path / name, *objectives), fewer))
+        second.append(shown(parties(tmp_path / name, *objectives), CANDIDATES))
+        third.append(shown(parties(tmp_path / name, *objectives), CANDIDATES))
+    assert first == [first[0]] * 2
+    assert second == [[5, 5, 5, 5, *[2] * 4]] * 2  # all but two configs each were scored in the first
+    assert third == [[7, 7, 7, 7]] * 2
+    tried = shown(parties(tmp_path / "some", Broken(), Plain()), CANDIDATES, private=False)
+    assert tried[0] == sum(tried[1:]) == 7  # without epsilon it is tried again
+
+
+@pytest.mark.parametrize("voters", [2, 8])
+def test_a_private_bar_shows_the_same_numbers_whatever_records_there_are(tmp_path: Path, voters: int) -> None:
+    seen = []
+    for records in (1, 6, 7):
+        client = ht.Client((np.zeros((records, 1)), np.arange(records)), Plain())
+        store = TrialStore(tmp_path / f"{records}.db")
+        party = Party("c", client, store, tmp_path / str(records), SystemRandomness())
+        seen.append(shown(party.parts(Parts(voters)), CANDIDATES))
+    assert seen == [seen[0]] * 3
 
 
 def test_data_that_cannot_be_read_is_a_failure_like_any_other(tmp_path: Path) -> None:
@@ -148,7 +171,7 @@ def test_data_that_cannot_be_read_is_a_failure_like_any_other(tmp_path: Path) ->
 
     good, bad = found = parties(tmp_path, Plain(), Plain())
     bad.client.data = Unreadable()
-    ht.Search().fill(found, CANDIDATES, 1, lambda done: None, private=True)
+    ht.Search().fill(found, CANDIDATES, 1, unseen, private=True)
     assert good.failure is None
     assert bad.failure == "ValueError: row 17 is unreadable"
 

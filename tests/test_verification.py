@@ -68,7 +68,9 @@ TAMPERINGS: dict[str, Change] = {
     "other config": _set("config", to={"x": 1.0}),
     "other index": lambda raw: raw.update(index=(raw["index"] + 1) % 11),
     "no index": _set("index", to=None),
-    "left out": _set("clients", "left_out", to=[{"client": "client-0", "reason": "no config has a finite loss there"}]),
+    "left out": _set(
+        "clients", "left_out", to=[{"client": "client-00", "reason": "no config has a finite loss there"}]
+    ),
     "noted": _set("notes", to={"gamma_p": 1.0}),
     "other counts": _set("opened", 0, "blocks", "votes", to=[99, *[0] * 10]),
     "smaller noise variance": _set("opened", 0, "noise_variance", to=1.0),
@@ -110,15 +112,15 @@ def test_damaged_results_give_no_traceback(tmp_path: Path, change: Change) -> No
 PAIRS: dict[str, Change] = {
     "voters": _set("method", "voters", to=3),
     "more pairs": _set("method", "send", to=9),
-    "impossible pairs": _set("opened", 0, "own", "client-0", "found", to=[10**6]),
-    "impossible points": _set("opened", 0, "own", "client-0", "points", 0, to=2**60),
-    "other losses": _set("opened", 0, "own", "client-0", "losses", to=[2**39] * 6),
+    "impossible pairs": _set("opened", 0, "own", "client-00", "found", to=[10**6]),
+    "impossible points": _set("opened", 0, "own", "client-00", "points", 0, to=2**60),
+    "other losses": _set("opened", 0, "own", "client-00", "losses", to=[2**39] * 6),
     "a sum beside": _set("opened", 0, "blocks", to={"votes": [1]}),
-    "a client less": lambda raw: raw["opened"][0]["own"].pop("client-1"),
+    "a client less": lambda raw: raw["opened"][0]["own"].pop("client-01"),
     "a client renamed": lambda raw: raw["opened"][0]["own"].update(
-        {"client-9": raw["opened"][0]["own"].pop("client-1")}
+        {"client-09": raw["opened"][0]["own"].pop("client-01")}
     ),
-    "a dropout": _set("clients", "dropped", to=[{"client": "client-7", "reason": "no reply"}]),
+    "a dropout": _set("clients", "dropped", to=[{"client": "client-07", "reason": "no reply"}]),
     "other notes": _set("notes", "gamma_p", to=1.0),
     "another form": _set("method", "form", to="sum"),
     "another seal": _set("seal", "name", to="masked"),

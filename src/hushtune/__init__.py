@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         LedgerError,
         RefusedError,
         SettingError,
+        SpentError,
     )
     from hushtune.fitted import Fitted
     from hushtune.fitting import fit
@@ -60,7 +61,15 @@ _HOMES = {
     "client": ["Client"],
     "comparing": ["compare"],
     "comparison": ["Arm", "Comparison"],
-    "errors": ["AbortedError", "BudgetError", "HushtuneError", "LedgerError", "RefusedError", "SettingError"],
+    "errors": [
+        "AbortedError",
+        "BudgetError",
+        "HushtuneError",
+        "LedgerError",
+        "RefusedError",
+        "SettingError",
+        "SpentError",
+    ],
     "identity": ["Identity"],
     "methods.combine": ["Combine"],
     "methods.surface": ["Surface"],
@@ -134,6 +143,7 @@ __all__ = [
     "Simulation",
     "SklearnObjective",
     "Space",
+    "SpentError",
     "Split",
     "Surface",
     "Thompson",

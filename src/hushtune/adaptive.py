@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from statistics import median_low
 from typing import Any, Literal
 
 import numpy as np
@@ -16,8 +17,8 @@ from hushtune.client import Party, Trial
 from hushtune.errors import SettingError, described, missing
 from hushtune.fingerprint import fingerprint
 from hushtune.objectives.base import Objective, checked_losses
-from hushtune.progress import Advance
-from hushtune.search import Search, attempt, default_jobs
+from hushtune.progress import Advance, Even
+from hushtune.search import DIED, Search, attempt, default_jobs
 from hushtune.space import Domain, Space, space_of
 
 SAMPLERS = ("tpe", "random", "gp")
@@ -69,24 +70,52 @@ class Adaptive(Search):
         space = space_of(domain)
         key = self.key(space)
         first = {at: self._next(party, space, key, private, begins=True) for at, party in enumerate(parties)}
-        missing = {
-            at: None if party.failure is not None or party.silent else self._missing(party, space, key)
-            for at, party in enumerate(parties)
-        }
-        bar = _Bar(advance, self.trials, missing, private)
+        tasks = {at: task for at, task in first.items() if task is not None}
+        bar = self._begun(parties, tasks, space, key, advance, private)
+        searching = len(tasks)
 
         def after(at: int, outcome: list[Trial] | str) -> Task | None:
-            party = parties[at]
+            nonlocal searching
+            party, who = parties[at], None if private else at
             if isinstance(outcome, str):
-                bar.lose(self._missing(party, space, key))
+                piece, *others = self._pieces(self._missing(party, space, key))
+                searching -= 1
                 party.fail(self.seed, outcome)
+                bar.count(piece, who)
+                bar.owe(others, bar.done + searching, searching)
                 return None
             party.keep_search(key, len(party.searched(key)), outcome)
-            bar.count(len(outcome), at)
+            bar.count(len(outcome), who)
             return self._next(party, space, key, private, begins=False)
 
-        in_turns({at: task for at, task in first.items() if task is not None}, after, jobs, apart)
+        in_turns(tasks, after, jobs, apart)
         bar.end()
+
+    def _begun(
+        self,
+        parties: Sequence[Party],
+        tasks: Mapping[int, Task],
+        space: Space,
+        key: str,
+        advance: Advance,
+        private: bool,
+    ) -> Even:
+        """A bar that has counted what is done already, and that owes what those who cannot search will not do."""
+        missing = [
+            None if party.failure is not None or party.silent else self._missing(party, space, key) for party in parties
+        ]
+        typical, bar = median_low([count for count in missing if count is not None] or [self.trials]), Even(advance)
+        for at, count in enumerate(missing):
+            advance(self.trials - (typical if count is None else count), None if private else at)
+        for at, count in enumerate(missing):
+            if count is None:
+                bar.owe(self._pieces(typical), sum(other < at for other in tasks), len(tasks))
+        return bar
+
+    def _pieces(self, count: int) -> list[int]:
+        """The sizes of the pieces in which so many trials are made: all alike, but for a smaller one to begin with."""
+        size = -(-self.trials // _PIECES)
+        return [count % size] * (count % size > 0) + [size] * (count // size)
 
     def check(self) -> None:
         """Refuses a sampler whose library is missing."""
@@ -119,54 +148,12 @@ class Adaptive(Search):
             if private and party.failed_before(self.seed):
                 party.failure = "the objective failed in an earlier run; remove trials.db to try again"
                 return None
-            count = min(missing, -(-self.trials // _PIECES))
+            count, *_ = self._pieces(missing)
             return (party.objective, party.data, space, self.found(party, space), count, self.sampler, self.seed)
         except Exception as error:
             party.failure = described(error)
             party.log(f"cannot search: {party.failure}")
             return None
-
-
-class _Bar:
-    """Counts what failed clients will not do along with what the others do: a bar shows neither who failed nor when.
-
-    Args:
-        advance: the bar.
-        trials: of each client.
-        missing: of each client, the trials still to be made; None if it cannot search.
-        private: whether nobody may see whose trials are counted.
-    """
-
-    def __init__(self, advance: Advance, trials: int, missing: Mapping[int, int | None], private: bool) -> None:
-        self._advance, self._private = advance, private
-        known = {at: trials - count for at, count in missing.items() if count is not None}
-        typical = int(np.median(list(known.values()))) if known else 0
-        self._left = sum(trials - count for count in known.values())
-        self._owed = (trials - typical) * (len(missing) - len(known))
-        if not private:
-            for at, count in known.items():
-                advance(count, at)
-        advance(typical * (len(missing) - len(known)) + (sum(known.values()) if private else 0))
-
-    def lose(self, trials: int) -> None:
-        """So many that will not be made after all."""
-        self._left -= trials
-        self._owed += trials
-
-    def count(self, trials: int, at: int) -> None:
-        """So many more of one client, and as large a share of what is owed."""
-        also = self._owed * trials // self._left if self._left > 0 else self._owed
-        self._left -= trials
-        self._owed -= also
-        if self._private:
-            self._advance(trials + also)
-        else:
-            self._advance(trials, at)
-            self._advance(also)
-
-    def end(self) -> None:
-        """What is owed still, if nobody was left to count along with."""
-        self._advance(self._owed)
 
 
 def search_from_json(raw: Mapping[str, Any]) -> Search:
@@ -288,13 +275,15 @@ def in_turns(first: Mapping[int, Task], after: Callable[[int, Any], Task | None]
 
 def _alone(task: Task) -> Any:
     """A task in a process that nothing else runs in: so that only the one that kills it fails."""
-    from joblib.externals.loky.process_executor import BrokenProcessPool
+    from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
 
     pool = _Pool(1)
     try:
         return pool.submit(task).result()
-    except BrokenProcessPool:
-        return "the process that scored this client died"
+    except TerminatedWorkerError:
+        return DIED
+    except BrokenProcessPool:  # it could not be read there
+        return attempt(search_on, *task)
     finally:
         pool.close()
 

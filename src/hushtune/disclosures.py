@@ -57,9 +57,13 @@ def of_sum(
         kind = "Gaussian noise of the curator's," if noise.at == "curator" else "Skellam noise"
         mechanism = f"sum with {kind} of standard deviation {opened.noise_variance**0.5:.4g}"
         cost = epsilon_of((query.bound.event(noise, privacy.change),), privacy.delta)
-    told = getattr(query, "broadcast", False)  # whether the next request tells all clients what was opened
-    readers = "server, all clients and every reader of the result" if told else "server and every reader of the result"
-    return [*found, Disclosure(readers, f"summed {query.meaning}", (length,), mechanism, cost)]
+    return [*found, Disclosure(_readers(query), f"summed {query.meaning}", (length,), mechanism, cost)]
+
+
+def _readers(query: Query) -> str:
+    """Who sees what is opened; clients too, if a later request tells them: queries say so themselves."""
+    told = getattr(query, "broadcast", False)
+    return "server, all clients and every reader of the result" if told else "server and every reader of the result"
 
 
 def of_tests(query: Query, opened: Opened, noise: Noise, privacy: Privacy | None) -> list[Disclosure]:
@@ -85,9 +89,8 @@ def of_form(query: Query, opened: Opened, form: Form) -> Disclosure:
     """What opening a form of a sum shows that was computed under encryption: its values, and nothing else."""
     what = f"of the summed {query.meaning}: {form.words}"
     shape = (len(opened.blocks[form.block]),)
-    readers = "server and every reader of the result"
     mechanism = f"seal 'threshold': computed under encryption; smudging lambda {opened.smudging}"
-    return Disclosure(readers, what, shape, mechanism, None)
+    return Disclosure(_readers(query), what, shape, mechanism, None)
 
 
 def of_gathered(query: Query, opened: Opened) -> Disclosure:

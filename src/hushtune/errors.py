@@ -52,10 +52,14 @@ class BudgetError(LedgerError):
 
 
 class AbortedError(HushtuneError):
-    """A run cannot go on: too few clients answered. Raised with nothing opened; what was reserved by then stays
-    reserved.
+    """A run cannot go on: too few clients answered, or none has a finite loss. Raised with what was opened before in
+    its message; what was reserved by then stays reserved.
+    """
 
-    Also raised when clients' own answers were opened and none of them holds a finite loss.
+
+class SpentError(HushtuneError):
+    """A run failed after its cost was reserved, for another reason than clients that did not answer: a full disk, or
+    losses that a method cannot use. Raised with what was opened by then in its message; the ledgers have the run.
     """
 
 

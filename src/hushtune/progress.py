@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from heapq import heappop, heappush
 from typing import Any, Protocol
 
 _MOST_BARS = 16
@@ -20,6 +22,40 @@ class Advance(Protocol):
 
 def unseen(done: int, who: int | None = None, /) -> None:
     """An advance that nobody looks at."""
+
+
+class Even:
+    """Counts what will not be done in its turn among what is done, in steps of the same sizes.
+
+    So a bar shows the same numbers whoever fails, or has nothing to do. How long each takes can still be seen.
+    """
+
+    def __init__(self, advance: Advance) -> None:
+        self._advance = advance
+        self._owed: list[tuple[int, int, int]] = []  # when, in which order, and how large
+        self._number = 0
+        self.done = 0
+
+    def owe(self, sizes: Iterable[int], first: int, every: int = 0) -> None:
+        """Pieces that will not be done: to be counted once `first` are done, and the next ones after `every` more."""
+        for number, size in enumerate(sizes):
+            self._number += 1
+            heappush(self._owed, (first + every * number, self._number, size))
+        self._pay(self.done)
+
+    def count(self, size: int, who: int | None = None) -> None:
+        """A piece that is done."""
+        self._advance(size, who)
+        self.done += 1
+        self._pay(self.done)
+
+    def end(self) -> None:
+        """What is owed still, if nobody was left to count along with."""
+        self._pay(math.inf)
+
+    def _pay(self, upto: float) -> None:
+        while self._owed and self._owed[0][0] <= upto:
+            self._advance(heappop(self._owed)[2])
 
 
 class Progress:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any
 
@@ -14,7 +15,7 @@ from hushtune.bounds import Bound, Scores
 from hushtune.calibration import Training, calibrate, plan_of, rule_of
 from hushtune.curated import ANSWERS, Choose, CuratedScores, Recorded
 from hushtune.disclosures import CHOICE, Disclosure, of_form, of_gathered, of_sum, of_tests
-from hushtune.errors import AbortedError, HushtuneError
+from hushtune.errors import AbortedError, HushtuneError, SpentError, described
 from hushtune.federation.base import Dropped, Federation
 from hushtune.forms import Form
 from hushtune.method import Note
@@ -82,6 +83,8 @@ class Run:
         self._seed = seed  # of a marked simulation
         self._wanted = wanted  # what was asked for, if the ledger had less left
         self._scored: tuple[Search, Domain] | None = None
+        self._spent = False  # whether the ledger has the run: from then on an error says what was opened
+        self._openings = 0  # of this run and of the one it resumes; one may have been made and not kept
         self.seconds_scoring = 0.0
         self.rule = rule_of(ledger, privacy)
         self.noise = seal.noise(0.0)
@@ -117,6 +120,27 @@ class Run:
         if self._ledger is not None:
             self._ledger_is_new |= self._ledger.ensure(self._privacy)
             self._ledger.reserve(self.charge())
+            self._spent = True
+
+    @contextmanager
+    def accounted(self) -> Iterator[None]:
+        """Has whatever ends a run say what was opened by then; raises SpentError for what is no abort."""
+        try:
+            yield
+        except AbortedError as error:
+            raise AbortedError(f"{error}; {self._revealed()}") from None
+        except (HushtuneError, OSError) as error:
+            if self._ledger is None or not (self._spent or self._openings):
+                raise
+            raise SpentError(
+                f"the run failed after its cost was reserved: {described(error)}; {self._revealed()}; see the ledgers"
+            ) from error
+
+    def _revealed(self) -> str:
+        """What was opened so far."""
+        if not self._openings:
+            return "nothing was opened"
+        return f"{self._openings} of {len(self._bounds)} openings had been made, and count as spent"
 
     def sum(self, query: Query) -> Mapping[str, IntArray]:
         """Opens the sum of all clients' answers."""
@@ -159,6 +183,7 @@ class Run:
             raise HushtuneError(f"a method asked for a sum (step {step}) that its `bounds` did not announce")
         kept = self._folder.opening(step)
         opened, dropped, late = kept if kept is not None else self._open(query, step, gathered, form, choose)
+        self._openings = step + 1
         if kept is None:
             self._folder.keep(opened, dropped, late)
         self.opened.append(opened)
@@ -215,6 +240,7 @@ class Run:
             try:
                 choose(curated)
             except BaseException:  # what was answered is on record: a second call gets no other answers
+                self._openings = step + 1
                 self._folder.keep(opened, dropped, late)
                 raise
             return opened, dropped, late
@@ -255,7 +281,7 @@ class Run:
         if answered < needed:
             raise AbortedError(
                 f"{needed} of {clients} clients must answer (dropouts={self._seal.dropouts:g}), "
-                f"but got {answered}; nothing was opened; {_some(dropped)}"
+                f"but got {answered}; {_some(dropped)}"
             )
         if self._ledger is not None:
             self._ledger.mark_opened(self.id)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from statistics import median_low
 from typing import Any, Literal, TypeVar
 
 from hushtune.checks import integer
 from hushtune.client import Party
 from hushtune.errors import SettingError, described
 from hushtune.objectives.base import Objective, checked_losses
-from hushtune.progress import Advance
+from hushtune.progress import Advance, Even
 from hushtune.space import Candidates, Config, Domain, FloatArray
 
 LARGEST_SEED = 2**31 - 1
@@ -90,26 +92,31 @@ class Search:
             private: whether the run has an epsilon.
             apart: never score in this process, not even if jobs=1: what kills it must not be seen.
         """
-        configs, tasks, later = self._listed(domain).configs, [], 0
-        for party in parties:
-            todo = self._todo(party, configs, private)
-            if party.failure is None and not party.silent:
-                advance(len(configs) - len(todo))
+        configs = self._listed(domain).configs
+        todos = [self._todo(party, configs, private) for party in parties]
+        typical = median_low([len(todo) for todo in todos if todo is not None] or [len(configs)])
+        bar = Even(advance)
+        tasks: list[tuple[Party, list[Config]]] = []
+        for todo in todos:
+            advance(len(configs) - (typical if todo is None else len(todo)))
+        for party, todo in zip(parties, todos, strict=True):
+            size = _chunk(typical if todo is None else len(todo), len(parties), jobs)
+            if todo is None:
+                bar.owe((min(size, typical - at) for at in range(0, typical, size)), len(tasks))
             else:
-                later += len(configs)  # counted last: nobody sees who has nothing to score
-            size = _chunk(len(todo), len(parties), jobs)
-            tasks += [(party, todo[at : at + size]) for at in range(0, len(todo), size)]
-        for party, todo, outcome in self._score(tasks, jobs, apart):
+                tasks += [(party, todo[at : at + size]) for at in range(0, len(todo), size)]
+        for party, part, outcome in self._score(tasks, jobs, apart):
             if not isinstance(outcome, str):
-                party.keep(todo, self.seed, outcome)
+                party.keep(part, self.seed, outcome)
             elif party.failure is None:
                 party.fail(self.seed, outcome)
-            advance(len(todo))
-        advance(later)
+            bar.count(len(part))
+        bar.end()
 
-    def _todo(self, party: Party, configs: Sequence[Config], private: bool) -> list[Config]:
+    def _todo(self, party: Party, configs: Sequence[Config], private: bool) -> list[Config] | None:
+        """What a client has to score still; None if it has nothing to score on, or cannot."""
         if party.silent:
-            return []
+            return None
         party.failure = None
         try:
             todo = party.missing(configs, self.seed)
@@ -118,7 +125,7 @@ class Search:
         except Exception as error:  # the client's own data or objective cannot even be told apart
             party.failure = described(error)
             party.log(f"cannot score: {party.failure}")
-        return todo if party.failure is None else []
+        return todo if party.failure is None else None
 
     def _score(
         self, tasks: list[tuple[Party, list[Config]]], jobs: int, apart: bool
@@ -143,6 +150,9 @@ def _chunk(todo: int, parties: int, jobs: int) -> int:
     return max(1, -(-todo // pieces))
 
 
+_OTHERS: dict[int, Any] = {}  # for each process the one that scores for it: what was forked has none yet
+DIED = "the process that scored this client died"
+_IDLE = 60  # seconds after which that one ends
 _Task = tuple[Objective | None, Sequence[Config], Any, int]
 
 
@@ -171,16 +181,31 @@ def _alone(at: int, *task: Any) -> tuple[int, FloatArray | str]:
     """The outcome of one task in another process; if it cannot be sent there at all, in this one."""
     from pickle import PicklingError
 
-    from joblib import Parallel, delayed
-    from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
+    from joblib.externals.loky.process_executor import BrokenProcessPool, ProcessPoolExecutor, TerminatedWorkerError
 
+    me = os.getpid()
+    if me not in _OTHERS:
+        _OTHERS[me] = ProcessPoolExecutor(1, timeout=_IDLE)
+        atexit.register(_end, me)
     try:
-        ((_, outcome),) = Parallel(n_jobs=2, backend="loky")([delayed(_numbered)(at, *task)])
+        found: tuple[int, FloatArray | str] = _OTHERS[me].submit(_numbered, at, *task).result()
+        return found
     except TerminatedWorkerError:
-        return at, "the process that scored this client died"
-    except (BrokenProcessPool, PicklingError):
-        return _numbered(at, *task)
-    return at, outcome
+        _end(me)
+        return at, DIED
+    except BrokenProcessPool:  # it could not be read there
+        _end(me)
+    except (PicklingError, TypeError):
+        pass
+    except BaseException:  # Ctrl-C: what runs there is not waited for
+        _end(me)
+        raise
+    return _numbered(at, *task)
+
+
+def _end(process: int) -> None:
+    if process == os.getpid() and process in _OTHERS:
+        _OTHERS.pop(process).shutdown(wait=True, kill_workers=True)
 
 
 def _numbered(at: int, *task: Any) -> tuple[int, FloatArray | str]:

@@ -154,9 +154,11 @@ def _sampling(result: Result) -> list[str]:
 
 
 def _beside(result: Result) -> list[str]:
-    """What epsilon of a curator's noise would be by the other way to account for it."""
+    """What epsilon of a curator's noise would be by Rényi divergences, if those are not the rule."""
     assert result.privacy is not None
     if result.seal["name"] != "curator":
+        return []
+    if result.rule["name"] != "sums":
         return []
     renyi = renyi_epsilon(result.plan, result.privacy.delta)
     return [f"  Accounted for by privacy loss distributions; by Rényi divergences epsilon would be {renyi:.4g}."]
@@ -200,12 +202,14 @@ def _masked(result: Result) -> list[str]:
     server = "the server, even if it lies," if agreed else "a server that follows the protocol"
     lines = [
         f"Seal 'masked': {server} sees no single contribution but their sum, alone or together with up to "
-        f"{floor_share(result.seal['corrupt'], result.asked)} of the {result.asked} clients (failure bound 2^-40)."
+        f"{floor_share(result.seal['corrupt'], result.asked)} of the {result.asked} clients (failure bound "
+        "2^-40 for each condition of the threat model)."
     ]
     if not floor_share(result.seal["corrupt"], result.asked):
+        noisy = "" if result.privacy is None else ", with all of the noise that epsilon needs"
         lines.append(
             "  With so few clients none is taken to be corrupt: one that tells the server what it sent leaves it the "
-            "sum of the others."
+            f"sum of the others{noisy}."
         )
     if result.seal["neighbours"] is not None:
         lines.append(
@@ -221,7 +225,7 @@ def _masked(result: Result) -> list[str]:
 
 
 def _threshold(result: Result) -> list[str]:
-    corrupt = floor_share(result.seal["corrupt"], result.asked)
+    corrupt = max(1, floor_share(result.seal["corrupt"], result.asked))
     noise = [] if result.privacy is None else [f"  The noise, and so epsilon, allows for {corrupt} such clients only."]
     reached = min((opened.smudging for opened in result.opened if opened.smudging is not None), default=0.0)
     return [

@@ -89,8 +89,9 @@ def tune(
     Raises:
         SettingError: a setting breaks a constraint; nothing was spent.
         BudgetError: a ledger's limit would be exceeded; nothing was spent.
-        AbortedError: too few clients answered; nothing was opened, but the budget stays reserved, unless nobody was
-            asked for an input yet.
+        AbortedError: too few clients answered; its message says what was opened before. The budget stays reserved,
+            unless nobody was asked for an input yet.
+        SpentError: the run failed after its cost was reserved: a full disk, a file that was taken away.
     """
     kind("roster", roster, Roster)
     kind("simulation", simulation, Simulation)
@@ -169,11 +170,12 @@ def conduct(
         ready()
     state.begin()
     log.info("run %s: %d candidates, %d clients", run.id, len(candidates), len(federation.roster))
-    with _clock("ask and choose") as asking:
-        config = final.run(run)
-    asking["ask and choose"] -= run.seconds_scoring
-    seconds = calibrating | {"score": run.seconds_scoring} | asking
-    result = run.result(config, method_to_json(final), seconds)
+    with run.accounted():
+        with _clock("ask and choose") as asking:
+            config = final.run(run)
+        asking["ask and choose"] -= run.seconds_scoring
+        seconds = calibrating | {"score": run.seconds_scoring} | asking
+        result = run.result(config, method_to_json(final), seconds)
     result.traffic = federation.traffic.per_client(len(federation.roster))
     if seed is not None:
         with _clock("reference figures") as referring:
@@ -181,7 +183,8 @@ def conduct(
         result.simulation = {"seed": seed, "figures": found}
         result.seconds |= referring
     if place is not None:
-        result.save(place)
+        with run.accounted():
+            result.save(place)
     return result
 
 

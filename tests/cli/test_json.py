@@ -39,6 +39,12 @@ def test_identities_and_rosters(hushtune: Hushtune, tmp_path: Path) -> None:
     assert pinned == {"path": str(path), "clients": ["a", "b"], "digest": Roster.load(path).digest()}
 
 
+def test_all_ledgers_under_home(hushtune: Hushtune, home: Path) -> None:
+    for path in (home / "ledger.db", home / "clients" / "a" / "ledger.db", home / "coordinator" / "ledger-1.db"):
+        hushtune("ledger", "limit", path, "--epsilon", "1", "--delta", "1e-5")
+    assert len(object_of(hushtune, "ledger", "show")["ledgers"]) == 3  # `fit` has its own in home itself
+
+
 def test_a_ledgers_limit(hushtune: Hushtune, tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     limit = ("ledger", "limit", path, "--delta", "1e-5", "--epsilon")

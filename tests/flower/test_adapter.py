@@ -138,7 +138,9 @@ def test_what_does_not_arrive_is_a_dropout_named_as_the_transport_saw_it(trip: i
 def test_too_many_are_lost(tmp_path: Path) -> None:
     grid = grid_of(partitions(5))
     grid.tamper = lambda trip, message, reply: [] if trip == 2 and message.metadata.dst_node_id > 1001 else [reply]
-    with pytest.raises(ht.AbortedError, match="3 of 5 clients must have sent an input, but got 2; nothing was opened"):
+    with pytest.raises(
+        ht.AbortedError, match="3 of 5 clients must have sent an input, but got 2; .*nothing was opened"
+    ):
         tune(grid, folder=tmp_path / "run", privacy=ht.Privacy(1.0))
 
 

@@ -68,7 +68,7 @@ def test_each_strategy_finds_what_suits_everybody(strategy: Any, tmp_path: Path)
     result = tune(clients(6), method=ht.Combine(strategy), seal=ht.Clear(), folder=tmp_path / "run")
     assert near(result.config)
     assert result.method["form"] == "pairs"
-    assert "the (config, loss) pairs of its own search, of each of client-0, client-1" in result.statement
+    assert "the (config, loss) pairs of its own search, of each of client-00, client-01" in result.statement
     assert all(check.holds for check in ht.verify(tmp_path / "run"))
 
 
@@ -87,7 +87,7 @@ def test_linear_combination_is_on_request_and_differs() -> None:
 
 def test_clients_without_a_finite_loss_are_left_out_and_named(tmp_path: Path) -> None:
     result = tune(clients(3, Nothing()), method=ht.Combine("dbscan"), seal=ht.Clear(), folder=tmp_path / "run")
-    assert list(result.left_out) == ["client-3"]
+    assert list(result.left_out) == ["client-03"]
     assert all(check.holds for check in ht.verify(tmp_path / "run"))
     with pytest.raises(AbortedError, match="nothing to combine"):
         tune(clients(0, Nothing(), Nothing()), method=ht.Combine(), seal=ht.Clear())

@@ -63,17 +63,17 @@ def parties(tmp_path: Path, count: int = 4, seed: int = 5, objective: Any = None
     return list(LocalFederation(clients, tmp_path / "home", seed=seed, jobs=1).parties.values())
 
 
-def fill(asked: Explorers, those: Sequence[Party], private: bool = True) -> int:
-    total = 0
+def fill(asked: Explorers, those: Sequence[Party], private: bool = True) -> list[int]:
+    """What a bar shows, but for steps of nothing."""
+    shown: list[int] = []
 
     def advance(done: int, who: int | None = None, /) -> None:
-        nonlocal total
-        total += done
+        shown.append(done)
 
     search, domain = asked.scored
     search.fill(those, domain, 1, advance, private)
-    assert total == search.work(len(those), domain)
-    return total
+    assert sum(shown) == search.work(len(those), domain)
+    return [count for count in shown if count]
 
 
 def found(asked: Explorers, party: Party) -> list[tuple[ht.Config, float]]:
@@ -200,6 +200,18 @@ def test_a_failing_objective_stays_inside_and_is_not_tried_again(tmp_path: Path)
     assert len(calls(tmp_path)) == before
     with pytest.raises(ht.HushtuneError):
         asked.trials(those[0])
+
+
+def test_a_bar_shows_the_same_numbers_whoever_fails(tmp_path: Path) -> None:
+    shown: list[list[list[int]]] = []
+    for name, failing in (("none", ()), ("some", (0, 2))):
+        (tmp_path / name).mkdir()
+        those = parties(tmp_path / name)
+        for at in failing:
+            those[at].client.objective = Bowl(error=RuntimeError("secret 42"))
+        shown.append([fill(explorers(number=number), those) for number in (0, 1, 2)])
+        assert [at for at, party in enumerate(those) if party.failure is not None] == list(failing)
+    assert shown == [[[4, 4, 4, 4], [16, 1, 1, 1, 1], [20, 1, 1, 1, 1]]] * 2
 
 
 def test_a_client_with_a_study_only_brings_its_trials(tmp_path: Path) -> None:

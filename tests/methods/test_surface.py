@@ -59,7 +59,7 @@ def test_each_surface_finds_what_suits_everybody(kind: Any, tmp_path: Path) -> N
 def test_the_result_says_whose_pairs_were_opened() -> None:
     result = tune(clients(3), seal=ht.Clear())
     opened = result.disclosures[0]
-    assert opened.what == "the (config, loss) pairs of its own search, of each of client-0, client-1, client-2"
+    assert opened.what == "the (config, loss) pairs of its own search, of each of client-00, client-01, client-02"
     assert opened.epsilon is None
     assert opened.what in result.statement
     assert "INSECURE CHOICE, seal 'clear'" in result.statement
@@ -68,7 +68,7 @@ def test_the_result_says_whose_pairs_were_opened() -> None:
     study = result.to_optuna()
     assert len(study.trials) == 45
     assert study.best_value == pytest.approx(min(own.losses.min() for own in pairs.values()))
-    assert {trial.user_attrs["client"] for trial in study.trials} == {"client-0", "client-1", "client-2"}
+    assert {trial.user_attrs["client"] for trial in study.trials} == {"client-00", "client-01", "client-02"}
 
 
 def test_a_clients_own_config_may_win_in_the_clear_and_that_is_said(tmp_path: Path) -> None:
@@ -89,8 +89,8 @@ def test_a_clients_own_config_may_win_in_the_clear_and_that_is_said(tmp_path: Pa
 
 def test_a_client_without_a_finite_loss_is_left_out_and_named() -> None:
     result = tune(clients(2, Nothing()), seal=ht.Clear())
-    assert result.left_out == {"client-2": "no config has a finite loss there"}
-    assert "not counted: client-2 (no config has a finite loss there)" in result.statement
+    assert result.left_out == {"client-02": "no config has a finite loss there"}
+    assert "not counted: client-02 (no config has a finite loss there)" in result.statement
     assert result.config["kind"] == "b"
     exact = tune(clients(10, Nothing()))
     assert exact.dropped == {"client-10": "refused: no config has a finite loss here"}
@@ -106,7 +106,9 @@ def test_clipped_losses_are_counted() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_fewer_than_two_configs_are_an_error(kind: Any) -> None:
-    with pytest.raises(ht.SettingError, match="at least 2 distinct configs with a loss, but got 0"):
+    with pytest.raises(
+        ht.SpentError, match="at least 2 distinct configs with a loss, but got 0; 1 of 1 openings had been made"
+    ):
         tune(clients(0, Nothing(), Nothing()), method=ht.Surface(kind), seal=ht.Clear())
     with pytest.raises(ht.SettingError, match="at least 2 trials"):
         tune(clients(2), method=ht.Surface(kind), seal=ht.Clear(), search=ht.Search.adaptive(1))
@@ -292,7 +294,9 @@ def test_a_flat_surface_is_an_error_that_names_the_range(seal: Any) -> None:
             return 100 + super().losses(configs, data, seed)
 
     far = [ht.Client((np.zeros((2, 1)), np.zeros(2)), Far()) for _ in range(3)]
-    with pytest.raises(ht.SettingError, match=r"all are alike; 45 were clipped to losses=\(0.0, 1.0\)"):
+    with pytest.raises(
+        ht.SpentError, match=r"all are alike; some were clipped to losses=\(0.0, 1.0\); 1 of 1 openings"
+    ):
         tune(far, seal=seal)
 
 

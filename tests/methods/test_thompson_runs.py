@@ -59,7 +59,7 @@ def test_a_run_agrees_on_a_candidate_and_can_be_verified(tmp_path: Path, seal: A
     check(tmp_path)
     assert (
         "the best of 6 trials of its own: {'x'"
-        in (tmp_path / "home" / "clients" / "client-0" / "client.log").read_text()
+        in (tmp_path / "home" / "clients" / "client-00" / "client.log").read_text()
     )
     assert "their own trials and the configs that they use or publish" in result.statement
     if privacy is not None:
@@ -203,7 +203,7 @@ def test_agents_that_drop_out_are_missing_from_that_sum_only(tmp_path: Path, mon
     respond, dropped = local.respond, []
 
     def unreliable(message: bytes, party: Party, *rest: Any) -> bytes:
-        if party.id == "client-2" and unpack(message)[0].get("step") == 1:
+        if party.id == "client-02" and unpack(message)[0].get("step") == 1:
             dropped.append(party.id)
             from hushtune.privacy.release import refused
 
@@ -212,7 +212,7 @@ def test_agents_that_drop_out_are_missing_from_that_sum_only(tmp_path: Path, mon
 
     monkeypatch.setattr(local, "respond", unreliable)
     result = run(tmp_path, seal=ht.Curator(dropouts=0.2), privacy=ZERO_OUT)
-    assert dropped == ["client-2"]
+    assert dropped == ["client-02"]
     assert [opened.answered for opened in result.opened] == [8, 7, 8, 8]
     check(tmp_path)
 
@@ -247,7 +247,7 @@ def request_of(asked: Any, step: int, plan: Any, run: str = RUN) -> bytes:
     return Request(run, step, ROSTER.digest(), asked, None, ht.Curator(), noise, LOOSE, 1, plan).to_bytes()
 
 
-ROSTER = Roster(("client-0", "client-1"))
+ROSTER = Roster(("client-00", "client-01"))
 LOOSE = ht.Privacy(20.0, 1e-3, neighbours="zero-out")
 MIXED = ht.Space(gamma=ht.Choice(["scale", 0.1, 0.5])).grid()
 
@@ -276,7 +276,7 @@ def test_one_step_has_one_request_and_a_query_is_of_its_run(tmp_path: Path) -> N
     method = replace(SHORT, regions=1, rounds=2).settled(facts(2))
     plan = plan_of(method.bounds(CANDIDATES), LOOSE, ht.Masked().noise(5_000.0))
     clients = [ht.Client([str(tmp_path / f"calls-{at}")], Bowl()) for at in range(2)]
-    party = LocalFederation(clients, tmp_path / "home", jobs=1).parties["client-0"]
+    party = LocalFederation(clients, tmp_path / "home", jobs=1).parties["client-00"]
 
     def keys(asked: Any, number: int = 0) -> dict[str, Any]:
         seal = ht.Masked()

@@ -76,7 +76,7 @@ def test_a_vote_with_epsilon_is_a_noisy_sum_here_too(tmp_path: Path, monkeypatch
 
 
 def test_a_client_that_cannot_contribute_stops_the_run_with_its_reason() -> None:
-    with pytest.raises(AbortedError, match="lost client-2 in trip 'input': refused: no config has a finite loss here"):
+    with pytest.raises(AbortedError, match="lost client-02 in trip 'input': refused: no config has a finite loss here"):
         tune(clients(2, Nothing()), method=ht.Combine())
 
 

@@ -73,9 +73,7 @@ def test_all_but_one_share_decrypt_nothing(room: Make) -> None:
 @pytest.mark.parametrize("trip", ["join", "relin", "input", "decrypt"])
 def test_a_party_that_drops_out_aborts_with_nothing_opened(room: Make, trip: str) -> None:
     here = room(3, fail=lambda name, number: name == trip and number == 2)
-    with pytest.raises(
-        AbortedError, match=f"needs all 3 clients, but lost client-2 in trip '{trip}'.*nothing was opened"
-    ):
+    with pytest.raises(AbortedError, match=f"needs all 3 clients, but lost client-2 in trip '{trip}'"):
         here.open(DENSE, COUNTS, 12)
     assert here.reserved == (trip in ("input", "decrypt"))
 

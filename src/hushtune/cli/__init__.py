@@ -11,8 +11,9 @@ EXIT_CODES = {
     0: "done",
     1: "verify found a claim that does not hold",
     2: "bad input or a refusal: nothing was spent",
-    3: "aborted: too few clients answered; nothing was opened",
+    3: "aborted: too few clients answered; the message says what was opened before",
     4: "internal error",
+    5: "failed after the run's cost was reserved: the message says what was opened, the ledgers have it",
     _INTERRUPTED: "interrupted; the same command resumes",
 }
 
@@ -24,7 +25,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # workers are stopped as with Ctrl-C
 
     from hushtune.cli.app import app
-    from hushtune.errors import AbortedError, HushtuneError
+    from hushtune.errors import AbortedError, HushtuneError, SpentError
 
     try:
         code = app(prog_name="hushtune", standalone_mode=False)
@@ -36,6 +37,8 @@ def main() -> None:
         _fail(f"error: {error.format_message().rstrip('.')}; see `{where} --help`", 2)
     except AbortedError as error:
         _fail(f"aborted: {error}", 3)
+    except SpentError as error:
+        _fail(f"error: {error}", 5)
     except HushtuneError as error:
         _fail(f"error: {error}", 2)
     except OSError as error:

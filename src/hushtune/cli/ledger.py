@@ -22,7 +22,7 @@ def ledger_show(
     from hushtune.federation.local import default_home
     from hushtune.privacy.ledger import Ledger
 
-    paths = [path] if path is not None else sorted(default_home().glob("*/**/ledger*.db"))
+    paths = [path] if path is not None else sorted(default_home().glob("**/ledger*.db"))
     show.ledgers([Ledger(p) for p in paths], default_home(), as_json=json)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from hushtune.checks import integer, kind
 from hushtune.client import Client, Party
 from hushtune.errors import AbortedError, LedgerError, SettingError
 from hushtune.federation.base import Dropped, Traffic
+from hushtune.files import create_once
 from hushtune.fingerprint import fingerprint
 from hushtune.objectives.base import check_data, check_space
 from hushtune.privacy.charges import Charge
@@ -65,7 +67,7 @@ class LocalFederation:
         self.jobs = jobs or default_jobs()
         store = TrialStore(self.home / "trials.db")
         store.check()
-        self.roster = _roster(clients, roster)
+        self.roster = _roster(clients, roster, self.home)
         self.traffic = Traffic()
         self.parties = {
             id_: Party(id_, client, store, self.home, SystemRandomness(), place=(at, len(clients)))
@@ -153,7 +155,7 @@ class LocalFederation:
         own = isinstance(search, Adaptive) and not private  # how far each is depends on its data
         each = [f"{party.id} {party.part}".strip() for party in parties] if own else []
         with progress.phase(name, search.work(len(parties), domain), each) as advance:
-            search.fill(parties, domain, self.jobs, advance, private)
+            search.fill(parties, domain, self.jobs, advance, private, apart=private)
 
     def exchange(self, name: str, out: Mapping[Id, bytes], progress: Progress) -> Mapping[Id, bytes | Dropped]:
         """Calls each client in turn."""
@@ -181,14 +183,13 @@ def _copyable(objective: Any) -> None:
         ) from None
 
 
-def _roster(clients: Sequence[Client], given: Roster | None) -> Roster:
+def _roster(clients: Sequence[Client], given: Roster | None, home: Path) -> Roster:
     if given is not None:
         found = [(client.name, client.identity.public if client.identity else None) for client in clients]
         if found != list(zip(given.ids, given.keys or (), strict=True)):
             raise SettingError("the clients must be those of the roster, in its order and with their identities")
         return given
-    width = len(str(len(clients) - 1))
-    ids = [client.name or f"client-{at:0{width}}" for at, client in enumerate(clients)]
+    ids = [client.name or f"client-{at:02}" for at, client in enumerate(clients)]
     for id_, times in Counter(check_name(id_).lower() for id_ in ids).items():  # some file systems ignore case
         if times > 1:
             raise SettingError(f"clients must have different names, but got '{id_}' {times} times")
@@ -197,4 +198,18 @@ def _roster(clients: Sequence[Client], given: Roster | None) -> Roster:
         return Roster(tuple(ids))
     if len(pinned) < len(clients):
         raise SettingError(f"all clients need an identity, or none, but got {len(pinned)} of {len(clients)}")
-    return Roster(tuple(ids), tuple(pinned), os.urandom(32))
+    return _kept(Roster(tuple(ids), tuple(pinned), os.urandom(32)), home)
+
+
+def _kept(new: Roster, home: Path) -> Roster:
+    """The roster that these clients had before, under these identities: its seed must not change, as the coordinator's
+    ledger and the folder of a run that is resumed go by it.
+    """
+    assert new.keys is not None
+    known = hashlib.sha256(b"".join(name.encode() + b"\0" + key for name, key in zip(new.ids, new.keys, strict=True)))
+    path = home / "rosters" / f"{known.hexdigest()[:32]}.toml"
+    create_once(path, new.save)
+    found = Roster.load(path)
+    if (found.ids, found.keys) != (new.ids, new.keys):
+        raise SettingError(f"{path} must be the roster of these clients, but names others: remove it")
+    return found

@@ -18,7 +18,7 @@ from hushtune.fingerprint import fingerprint
 from hushtune.methods.agents import Draws, Features, Fit, best_untried, fitted, own_scores
 from hushtune.methods.contributions import loss_range
 from hushtune.methods.regions import MOST_REGIONS, regions_of
-from hushtune.progress import Advance, unseen
+from hushtune.progress import Advance, Even, unseen
 from hushtune.randomness import words
 from hushtune.search import LARGEST_SEED, Search
 from hushtune.space import Candidates, Choice, Config, Domain, FloatArray, config_key
@@ -171,17 +171,21 @@ class Exploration(Search):
         apart: bool = False,
     ) -> None:
         """Has every agent try what is missing; the rules about failures are those of `Search.fill`."""
-        total = self.work(1, domain)
-        able = [party for party in parties if self._able(party, private)]
-        left = total * len(parties)
-        if self.asked.number:  # all but one were done before, in the usual case; what is so would tell who failed
-            advance(left - len(parties))
-            left = len(parties)
+        usual = 1 if self.asked.number else self.work(1, domain)  # what an agent that missed nothing has to try now
+        bar, able = Even(advance), []
+        advance((self.work(1, domain) - usual) * len(parties))
+        for party in parties:
+            if self._able(party, private):
+                able.append(party)
+            else:
+                bar.owe([usual], len(able))
+        left = usual * len(able)
         while waiting := [party for party in able if party.failure is None and self.missing(party)]:
             for count in self._try(self._next(waiting), jobs, apart):
                 counted = min(left, count)
                 left -= counted
-                advance(counted)
+                bar.count(counted)
+        bar.end()
         advance(left)
 
     def _try(self, chosen: Sequence[tuple[Party, list[Config]]], jobs: int, apart: bool) -> Iterator[int]:

@@ -242,7 +242,7 @@ def _flat(run: Openings, values: Any, clipped: int, losses: tuple[float, float])
         return
     if clipped:
         raise SettingError(
-            f"a surface needs losses that differ, but all are alike; {clipped} were clipped to losses={losses}"
+            f"a surface needs losses that differ, but all are alike; some were clipped to losses={losses}"
         )
     run.note("the surface", "flat: all configs are alike to it")
 

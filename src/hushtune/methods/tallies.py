@@ -101,6 +101,7 @@ class CellCounts(_GoodConfigs):
     name: ClassVar[str] = "cell-counts"
     version: ClassVar[int] = 1
     meaning: ClassVar[str] = "numbers of good configs, one entry per cell"
+    broadcast: ClassVar[bool] = True  # the next query says which cells are dense
 
     def __post_init__(self) -> None:
         super().__post_init__()

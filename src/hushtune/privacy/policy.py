@@ -33,7 +33,7 @@ class Policy:
             of the roster when as many as it allows for drop out or are corrupt.
         smudging: the fewest bits (lambda) by which this client's noise must hide the error of what is decrypted, under
             seal 'threshold'.
-        work: the most configs that a client scores for one run, all its voters together. None: no such rule.
+        work: the most configs that a client scores for one query of a run, all its voters together. None: no such rule.
         opt_out: True refuses everything.
     """
 

@@ -59,10 +59,14 @@ class Seal:
     def honest(self, clients: int) -> int:
         """The fewest honest answers in a completed round: these alone must carry the noise.
 
+        A client that took part and reads the opened sum can subtract what it sent itself, so that at least one answer
+        never counts, however few clients there are and whatever `corrupt` says.
+
         Args:
             clients: how many are in the roster.
         """
-        count = self.needed(clients) - floor_share(self.corrupt, clients)
+        needed, corrupt = self.needed(clients), floor_share(self.corrupt, clients)
+        count = needed - corrupt if corrupt else max(needed, 2) - 1
         if count < 1:
             raise SettingError(
                 f"`dropouts + corrupt < 1` must leave an honest client, but got dropouts={self.dropouts}, "

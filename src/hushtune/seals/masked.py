@@ -21,8 +21,8 @@ class Masked(Seal):
 
     The server sees masked vectors and learns the sum of those who answered, at least clients - floor(dropouts clients),
     or nothing: with pinned identities even if it lies, together with floor(corrupt clients) clients; unpinned, if it
-    follows the protocol and impersonates nobody. The failure bound is 2^-40 over all clients together; the threat model
-    has the proof. With epsilon every client adds a Skellam share to its own vector.
+    follows the protocol and impersonates nobody. The failure bound is 2^-40 for each condition, over all clients
+    together; the threat model has the proof. With epsilon every client adds a Skellam share to its own vector.
 
     Args:
         dropouts: share of clients that may fail to answer, at any stage, in [0, 1); more abort the round, and nothing

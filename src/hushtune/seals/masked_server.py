@@ -126,7 +126,7 @@ class MaskedServer:
             reasons = "; ".join(f"{self._setting.roster.ids[n]}: {why}" for n, why in list(lost.items())[:3])
             raise AbortedError(
                 f"{self._needed} of {self._setting.shape.clients} clients must have {what}, but got {len(found)}; "
-                f"nothing was opened; {reasons}"
+                f"{reasons}"
             )
 
     def _set_up(self, request: bytes, exchange: Exchange, lost: dict[int, str]) -> _Prepared:
@@ -221,7 +221,7 @@ class MaskedServer:
         if len(signed) < quorum:
             raise AbortedError(
                 f"{quorum} of the {self._setting.shape.committee} clients who sign the list of those who answered must "
-                f"do so, but got {len(signed)}; nothing was opened"
+                f"do so, but got {len(signed)}"
             )
         return by_number(dict(list(signed.items())[:quorum]), SIGNATURE_BYTES)
 
@@ -292,5 +292,5 @@ class MaskedServer:
                     total = total - shift if other < owner else total + shift
         except WireError as error:
             name = self._setting.roster.ids[owner]
-            raise AbortedError(f"the mask of '{name}' could not be removed: {error}; nothing was opened") from None
+            raise AbortedError(f"the mask of '{name}' could not be removed: {error}") from None
         return total.astype(f"<i{bits // 8}").astype(np.int64)

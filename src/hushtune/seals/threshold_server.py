@@ -82,7 +82,7 @@ class ThresholdServer:
             self._opened += pieces
             return self._fused(keys.evaluator, circuit, shares, length)
         except RefusedError as error:
-            raise AbortedError(f"the server could not compute: {error}; nothing was opened") from None
+            raise AbortedError(f"the server could not compute: {error}") from None
         finally:
             if last:
                 self.close()
@@ -181,7 +181,7 @@ class ThresholdServer:
             exchange(END, dict.fromkeys(self._ids, end))  # whoever hears it need not keep a key share
             raise AbortedError(
                 f"seal 'threshold' needs all {len(self._ids)} clients, but lost {client}{more} in trip '{name}': "
-                f"{reason}; nothing was opened"
+                f"{reason}"
             )
         return found
 
