@@ -30,7 +30,7 @@ class Policy:
         seals: accepted seals by name, e.g. ("masked",). None: all.
         queries: accepted queries by name, e.g. ("top-votes",). None: all.
         smallest_cohort: the fewest honest clients whose contributions must be in every opened sum: what the seal leaves
-            of the roster when as many as it allows for drop out or are corrupt.
+            of the roster when as many as it allows for drop out or are corrupt; without the one who reads, if none is.
         smudging: the fewest bits (lambda) by which this client's noise must hide the error of what is decrypted, under
             seal 'threshold'.
         work: the most configs that a client scores for one query of a run, all its voters together. None: no such rule.
