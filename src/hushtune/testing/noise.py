@@ -82,7 +82,8 @@ def _expected(result: Result, seal: Seal, clients: int) -> float:
     expect(answers == {clients}, f"clients that fail must be in the sum like others, but {answers} of {clients} are")
     carried = 1.0
     if seal.noise_at == "parties":
-        carried = clients / (clients - floor_share(seal.dropouts, clients) - floor_share(seal.corrupt, clients))
+        needed, corrupt = clients - floor_share(seal.dropouts, clients), floor_share(seal.corrupt, clients)
+        carried = clients / (needed - corrupt if corrupt else max(needed, 2) - 1)  # who reads knows its own share
     wanted = variances.pop() * carried
     for opened in result.opened:
         close = abs(opened.noise_variance / wanted - 1) < 1e-9
