@@ -156,9 +156,7 @@ def _sampling(result: Result) -> list[str]:
 def _beside(result: Result) -> list[str]:
     """What epsilon of a curator's noise would be by Rényi divergences, if those are not the rule."""
     assert result.privacy is not None
-    if result.seal["name"] != "curator":
-        return []
-    if result.rule["name"] != "sums":
+    if result.seal["name"] != "curator" or result.rule["name"] != "sums":
         return []
     renyi = renyi_epsilon(result.plan, result.privacy.delta)
     return [f"  Accounted for by privacy loss distributions; by Rényi divergences epsilon would be {renyi:.4g}."]

@@ -121,7 +121,7 @@ def _sums() -> list[Bar]:
             value("cpu_seconds", clients=10_000),
             "CPU s",
             750,
-            why="other work on the same cores makes CPU seconds longer; secure-sum.md has 673, measured alone",
+            why="machines of one kind, and days, differ by a tenth (673 in secure-sum.md)",
         ),
         Bar("sum-growth", group, "from 1,000 to 10,000 clients, over n log n", LARGE_SUM, _growth, "times", 1.0),
         Bar("trips", group, "trips of a run's first sum, unpinned", BASICS, value("first", **plain), "trips", 4),
