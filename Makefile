@@ -43,36 +43,36 @@ $(VENV)/browser: $(VENV)/dev
 	@touch $@
 
 test-browser: $(VENV)/browser ## the report in headless Chromium (Debian packages chromium and chromium-driver)
-	$(BIN)/pytest -o addopts="-q --strict-markers --import-mode=importlib" tests/browser
+	$(BIN)/pytest -m browser
 
 $(VENV)/torch: $(VENV)/dev
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[torch]'
 	@touch $@
 
 test-torch: $(VENV)/torch ## batched training of networks
-	$(BIN)/pytest -o addopts="-q --strict-markers --import-mode=importlib" tests/torch
+	$(BIN)/pytest -m torch
 
 $(VENV)/dpsgd: $(VENV)/dev
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dpsgd]'
 	@touch $@
 
 test-dpsgd: $(VENV)/dpsgd ## private training of networks through Opacus
-	$(BIN)/pytest -o addopts="-q --strict-markers --import-mode=importlib" tests/dpsgd
+	$(BIN)/pytest -m dpsgd
 
 $(VENV)/flower: $(VENV)/dev
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,flower]'
 	@touch $@
 
 test-flower: $(VENV)/flower ## Flower: simulated nodes, and real processes on loopback that are killed (9 minutes)
-	$(BIN)/pytest -o addopts="-q --strict-markers --import-mode=importlib" tests/flower
+	$(BIN)/pytest -m flower
 
 test-mhe: $(VENV)/flower ## multiparty CKKS: finds a Python that OpenFHE has a wheel for (CPython 3.10 or 3.12)
 	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/hushtune mhe setup
-	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/pytest -n $(JOBS) -o addopts="-q --strict-markers --import-mode=importlib" tests/openfhe
+	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/pytest -n $(JOBS) -m mhe
 
 bench: $(VENV)/torch $(VENV)/flower ## docs/results/performance.md: every speed bar, measured (FULL=--full: 20 minutes more)
 	-HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/hushtune mhe setup
-	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/hushtune bench bars $(FULL) --out docs/results/performance.md
+	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/python -m experiments bars $(FULL) --out docs/results/performance.md
 
 $(VENV)/release: $(VENV)/test
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[release]'
@@ -83,7 +83,7 @@ dist: $(VENV)/release ## wheel and sdist in dist/; the same sources give the sam
 	$(BIN)/python -m build --outdir dist .
 
 test-release: $(VENV)/release ## wheel and sdist; the wheel and each extra in empty environments outside this folder
-	$(BIN)/pytest -o addopts="-q --strict-markers --import-mode=importlib" tests/release
+	$(BIN)/pytest -m release
 
 licences: $(VENV)/dpsgd $(VENV)/flower ## docs/licences.md, from what is installed
 	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/hushtune mhe setup
@@ -97,7 +97,7 @@ matrix: $(VENV)/test ## README's table and docs/matrix.md, by running the confor
 	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/python tools/matrix.py
 
 screenshots: $(VENV)/browser ## pictures of the demo's report for README and docs
-	$(BIN)/python tests/browser/screenshots.py runs/demo docs/pictures
+	$(BIN)/python tests/review/pages/screenshots.py runs/demo docs/pictures
 
 $(VENV)/docs: $(VENV)/dev
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'

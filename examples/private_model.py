@@ -8,10 +8,10 @@ from __future__ import annotations
 import sys
 
 import numpy as np
+from torch import nn
 
 import hushtune as ht
 from hushtune.data import load
-from torch import nn
 
 
 def network() -> nn.Module:

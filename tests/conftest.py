@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,17 @@ import numpy as np
 import pytest
 
 import hushtune as ht
+
+EXTRAS = ("browser", "dpsgd", "flower", "mhe", "release", "torch")
+_MARKED = re.compile(rf"^pytestmark = pytest\.mark\.({'|'.join(EXTRAS)})$", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out files whose mark names an extra, unless `-m` asks for it: they import what may not be installed."""
+    if collection_path.suffix != ".py":
+        return None
+    found = _MARKED.search(collection_path.read_text(encoding="utf-8"))
+    return True if found and found[1] not in config.option.markexpr.split() else None
 
 
 @pytest.fixture(autouse=True)
@@ -46,5 +58,5 @@ PRIVACY = ht.Privacy(3.0)
 
 
 def tune(clients: list[ht.Client], candidates: ht.Candidates, **changes: Any) -> ht.Result:
-    settings: dict[str, Any] = {"method": ht.Vote(1), "privacy": PRIVACY, "quiet": True, "jobs": 1}
+    settings: dict[str, Any] = {"method": ht.Vote(1), "privacy": PRIVACY, "observer": ht.Silent(), "jobs": 1}
     return ht.tune(clients, candidates, **{**settings, **changes})

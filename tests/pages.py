@@ -8,8 +8,8 @@ from typing import Any
 from tools.docs_pages import pages, taken_apart
 
 ROOT = Path(__file__).parent.parent
-RUN_BY = {  # all others are run by tests/test_examples.py; these by test_examples.py of an extra's folder
-    "docs/encryption.md": "openfhe",
+RUN_BY = {  # all others are run by tests/docs/test_examples.py; these by test_examples_EXTRA.py beside it
+    "docs/encryption.md": "mhe",
     "docs/flower.md": "flower",
     "docs/methods/central.md": "dpsgd",
     "docs/objectives.md": "torch",
@@ -22,9 +22,9 @@ def blocks(page: str) -> list[str]:
     return ["\n" * (block.line - 1) + "\n".join(block.lines) for block in found if block.language == "python"]
 
 
-def pages_of(folder: str) -> list[str]:
-    """The pages whose Python the tests of a folder run; "core": those of the core install."""
-    return [page for page in pages(ROOT) if blocks(page) and RUN_BY.get(page, "core") == folder]
+def pages_of(extra: str) -> list[str]:
+    """The pages whose Python needs an extra; "core": those of the core install."""
+    return [page for page in pages(ROOT) if blocks(page) and RUN_BY.get(page, "core") == extra]
 
 
 def run(page: str) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from pathlib import Path
 SHELL = ("", "sh", "bash", "console")
 OTHER = ("python", "toml", "json", "text", "mermaid")
 PROGRAMS = (
-    *("hushtune", "make", "pip", "python", "flwr", "flower-superlink", "flower-supernode", "pytest", "pre-commit"),
-    *("mkdocs", "ruff", "mypy", ".ci/run", "docker", "git", "openssl", "ssh-keygen", "printf", "cd", "export"),
+    *("hushtune", "make", "pip", "python", ".venv/bin/python", "pytest", "pre-commit"),
+    *("flwr", "flower-superlink", "flower-supernode", "mkdocs", "ruff", "mypy", ".ci/run"),
+    *("docker", "git", "openssl", "ssh-keygen", "printf", "cd", "export"),
 )
 INLINE = tuple(name for name in PROGRAMS if name not in ("cd", "export", "printf", "git"))
 FENCE = re.compile(r"^ *(`{3,}|~{3,}) *([^\s`]*)")

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from docs_pages import PageError, Shown
 
-DEPLOYED = "tests/flower/test_deployment.py::test_a_masked_vote_after_the_server_app_was_killed_on_the_way"
-PINNED = "tests/flower/test_deployment.py::test_with_tls_and_node_authentication"
+DEPLOYED = "tests/federation/flower/test_deployment.py::test_a_masked_vote_after_the_server_app_was_killed_on_the_way"
+PINNED = "tests/federation/flower/test_deployment.py::test_with_tls_and_node_authentication"
 DATA = "HUSHTUNE_DATA"
 MODULES = {"torch": "torch", "dpsgd": "opacus", "flower": "flwr", "dev": "pre_commit"}
 """The module by which an extra is known to be there."""
@@ -45,15 +45,18 @@ class Rule:
     inline: bool = False
 
 
-def _bench(name: str, add: str, *needs: str, why: str = "reduced") -> Rule:
-    return Rule(rf"(HUSHTUNE_DATA=\S+ )?hushtune bench {name}\b", why, add, (("HUSHTUNE_DATA=... ", ""),), needs)
+def _experiment(name: str, add: str, *needs: str, why: str = "reduced") -> Rule:
+    command = rf"(HUSHTUNE_DATA=\S+ )?(\.venv/bin/)?python -m experiments {name}\b"
+    return Rule(command, why, add, (("HUSHTUNE_DATA=... ", ""),), needs)
 
 
 RULES = (
     # Installation and continuous integration.
     Rule(r"make demo$", "as it is, with the environment that is there"),
     Rule(r"make test-all$|\.ci/run$", "every step of it is in .ci/run", covered=".ci/run: make test"),
-    Rule(r"make bench\b", "20 minutes", covered="tests/bench/test_bars.py::test_the_command_writes_the_page"),
+    Rule(
+        r"make bench\b", "20 minutes", covered="tests/experiments/speed/test_bars.py::test_the_command_writes_the_page"
+    ),
     Rule(
         r"make matrix$",
         "rewrites README and docs/matrix.md",
@@ -72,10 +75,15 @@ RULES = (
     ),
     Rule(r"hushtune mhe setup$", "into its own environment", swap=(("hushtune", "env -u PIP_DRY_RUN hushtune"),)),
     Rule(r"pre-commit install$", "as it is", needs=("dev",)),
-    Rule(r"pytest -s tests/flower/test_deployment.py -k server_app$", "continuous integration", covered=DEPLOYED),
+    Rule(
+        r"pytest -s tests/federation/flower/test_deployment.py -k server_app$",
+        "continuous integration",
+        covered=DEPLOYED,
+    ),
     # Named in a sentence: the help says that they are there, with their options.
     Rule(r"hushtune ledger show$", "as it is"),
     Rule(r"hushtune( [a-z][a-z0-9-]*){0,2}$", "named: its help", add="--help", inline=True),
+    Rule(r"python -m experiments( [a-z-]+)?$", "named: its help", add="--help", inline=True),
     Rule(r"hushtune (run --json|plan --method [a-z-]+)$", "named: its help", add="--help", inline=True),
     Rule(r"hushtune --(install|show)-completion$", "would change the user's shell: help", add="--help", inline=True),
     Rule(r"flwr (run \. local|stop RUN_ID)$", "named: its help", add="--help", needs=("flower",), inline=True),
@@ -133,45 +141,45 @@ RULES = (
     ),
     # Experiments.
     Rule(r"python examples/private_model\.py\b", "as it is", needs=("dpsgd",)),
-    _bench("secure-sum", "--clients 20,40 --length 20"),
-    _bench("dp-hype-simulation", "--repetitions 20"),
-    _bench("speed", "--rows 20", "torch"),
-    _bench(r"dp-hype .*--data (?!digits\b)", "--quick --rows 400 --runs 2 --split iid", "torch", DATA),
-    _bench("dp-hype", "--quick --runs 2", "torch"),
-    _bench("flora .*--data mnist", "--rows 200 --trials 3 --send 3 --folds 2 --draws 1 --epsilon 3", DATA),
-    _bench(
+    _experiment("secure-sum", "--clients 20,40 --length 20"),
+    _experiment("dp-hype-simulation", "--repetitions 20"),
+    _experiment("speed", "--rows 20", "torch"),
+    _experiment(r"dp-hype .*--data (?!digits\b)", "--quick --rows 400 --runs 2 --split iid", "torch", DATA),
+    _experiment("dp-hype", "--quick --runs 2", "torch"),
+    _experiment("flora .*--data mnist", "--rows 200 --trials 3 --send 3 --folds 2 --draws 1 --epsilon 3", DATA),
+    _experiment(
         "flora .*--data",
         "--rows 120 --trials 3 --send 3 --folds 2 --parties 3 --seeds 1 --draws 1 --models svm --epsilon 3 --spread .1",
         DATA,
     ),
-    _bench("surfaces", "--clients 5 --trials 10"),
+    _experiment("surfaces", "--clients 5 --trials 10"),
     Rule(
-        r"hushtune bench privtuna .*--replay\b",
+        r"python -m experiments privtuna .*--replay\b",
         "2 CPU minutes for each seed",
-        covered="tests/bench/test_privtuna_replay.py::test_from_the_command_line",
-        help="hushtune bench privtuna",
+        covered="tests/experiments/privtuna/test_replay.py::test_from_the_command_line",
+        help="python -m experiments privtuna",
     ),
-    _bench("privtuna .*--train", "--quick", "torch"),
-    _bench("fts .*--task synthetic", "--seeds 2 --agents 4 --quick"),
+    _experiment("privtuna .*--train", "--quick", "torch"),
+    _experiment("fts .*--task synthetic", "--seeds 2 --agents 4 --quick"),
     Rule(
-        r"hushtune bench fts .*--task (landmine|digits|emnist)\b",
+        r"python -m experiments fts .*--task (landmine|digits|emnist)\b",
         "tabulates 10,000 fits and more",
-        covered="tests/bench/test_fts.py::test_a_real_task_is_tabulated_once",
-        help="hushtune bench fts",
+        covered="tests/experiments/dp_fts_de/test_experiment.py::test_a_real_task_is_tabulated_once",
+        help="python -m experiments fts",
     ),
-    _bench("fts-speed", "--agents 8"),
-    _bench("propose", "--runs 1000"),
-    _bench("central .*--data digits", "--quick --seeds 1 --epsilon 3", "dpsgd"),
-    _bench("central", "--quick --seeds 1 --epsilon 3", "dpsgd", DATA),
-    _bench("flower", "--nodes 3 --repeats 1", "flower"),
+    _experiment("fts-speed", "--agents 8"),
+    _experiment("propose", "--runs 1000"),
+    _experiment("central .*--data digits", "--quick --seeds 1 --epsilon 3", "dpsgd"),
+    _experiment("central", "--quick --seeds 1 --epsilon 3", "dpsgd", DATA),
+    _experiment("flower", "--nodes 3 --repeats 1", "flower"),
     Rule(
-        r"hushtune mhe setup && hushtune bench mhe$",
+        r"hushtune mhe setup && python -m experiments mhe$",
         "reduced",
         add="--clients 10",
         swap=(("hushtune mhe", "env -u PIP_DRY_RUN hushtune mhe"),),
     ),
-    _bench("mhe", "--clients 10"),
-    _bench("bars", "--only plan", why="one bar"),
+    _experiment("mhe", "--clients 10"),
+    _experiment("bars", "--only plan", why="one bar"),
 )
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from hushtune.errors import SettingError
-from hushtune.mhe.environment import WHEELS, interpreter
+from hushtune.core.errors import SettingError
+from hushtune.seals.threshold.environment import WHEELS, interpreter
 
 EXTRAS = {
     "torch": "PyTorch objectives, federated training of networks",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import hushtune as ht
-from hushtune.method import Method
+from hushtune.methods.base import Method
 from hushtune.testing import Cell, Outcome, cells
 
 ROOT = Path(__file__).parent.parent
@@ -60,7 +60,7 @@ to run the same suite over a method of your own.
   get it.
 - With epsilon, a working cell includes a measurement of the noise under its seal and unit, in sums and curators' tests
   of the suite's own. Not measured by cells: a method's own openings, which are too short for that, and the coins of
-  secret sampling, which `tests/privacy` has.
+  secret sampling, which `tests/client/test_sampling.py` has.
 - What is opened can differ from cell to cell. Seals `clear` and `curator` show the server more than is opened: every
   client's own contribution.
 """

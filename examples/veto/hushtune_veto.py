@@ -9,16 +9,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 import hushtune as ht
-from hushtune.bounds import AtMost, Bound
-from hushtune.client import Party
-from hushtune.method import Method, Openings
-from hushtune.query import register
-from hushtune.search import Search
+from hushtune.client.client import Party
+from hushtune.client.query import Query, register
+from hushtune.client.search.base import Search
+from hushtune.methods.base import Method, Openings
+from hushtune.privacy.bounds import AtMost, Bound
 
 
 @register  # clients find it by name and version
 @dataclass(frozen=True)
-class Vetoes:
+class Vetoes(Query):
     """One veto for each of a client's k worst candidates."""
 
     k: int

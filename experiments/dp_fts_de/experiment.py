@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from hushtune.bench.fts_simulation import Arm, Task, run
-from hushtune.bench.fts_tasks import REAL, repeated, synthetic, tabulated
-from hushtune.checks import integer
-from hushtune.errors import SettingError
-from hushtune.methods.thompson import Thompson
+from experiments.dp_fts_de.simulation import Arm, Task, run
+from experiments.dp_fts_de.tasks import REAL, repeated, synthetic, tabulated
+from hushtune.client.search.base import default_jobs
+from hushtune.core.checks import integer
+from hushtune.core.errors import SettingError
+from hushtune.core.observer import Observer
+from hushtune.methods.thompson.method import Thompson
 from hushtune.privacy.accounting import epsilon_of
-from hushtune.privacy.events import GaussianVector
-from hushtune.progress import Progress
-from hushtune.search import default_jobs
+from hushtune.privacy.events.sums import GaussianVector
 
 TASKS = ("synthetic", *REAL)
 INITIAL = 10
@@ -180,7 +180,7 @@ def measured(
     arms: Sequence[Arm],
     experiment: Experiment,
     curves: Curves,
-    progress: Progress,
+    observer: Observer,
 ) -> dict[str, list[dict[str, Any]]]:
     """All runs of all arms, by arm and in the order of seeds."""
     from joblib import Parallel, delayed
@@ -193,7 +193,7 @@ def measured(
     todo = [(arm, seed) for seed in range(experiment.seeds) for arm in arms if curves.get(keys[arm.name, seed]) is None]
     calls = (delayed(_one)(task, arm, experiment.iterations, seed) for arm, seed in todo)
     jobs = experiment.jobs or default_jobs()
-    with progress.phase(f"{label}: runs", len(todo)) as advance:
+    with observer.phase(f"{label}: runs", len(todo)) as advance:
         outcomes = Parallel(n_jobs=jobs, return_as="generator")(calls) if todo else ()
         for (arm, seed), found in zip(todo, outcomes, strict=True):
             curves.keep(keys[arm.name, seed], found)
@@ -201,16 +201,16 @@ def measured(
     return {arm.name: [curves.get(keys[arm.name, seed]) or {} for seed in range(experiment.seeds)] for arm in arms}
 
 
-def rows(experiment: Experiment, progress: Progress) -> Iterator[dict[str, Any]]:
+def rows(experiment: Experiment, observer: Observer) -> Iterator[dict[str, Any]]:
     """One row per arm and size of the federation."""
     curves = Curves(experiment.folder / "curves.jsonl")
     fixed = None
     if experiment.task != "synthetic":
-        fixed = tabulated(experiment.task, experiment.folder, experiment.jobs, progress)
+        fixed = tabulated(experiment.task, experiment.folder, experiment.jobs, observer)
     for agents in experiment.agents or [len(fixed.values) if fixed is not None else _AGENTS]:
         for name, task in _tasks(experiment, fixed, agents).items():
             arms = _arms(experiment, name, agents)
-            found = measured(f"{name}, {agents} agents", task, arms, experiment, curves, progress)
+            found = measured(f"{name}, {agents} agents", task, arms, experiment, curves, observer)
             for arm in arms:
                 yield _row(name, agents, arm, experiment, found)
 

@@ -1,4 +1,4 @@
-"""Figures and tables of `hushtune bench fts`: convergence, privacy against performance, and the size that it takes."""
+"""Figures and tables of DP-FTS-DE's experiments: convergence, privacy against performance, the size that it takes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hushtune import svg
-from hushtune.bench.fts import ONLY, USUAL
-from hushtune.files import replace
+from experiments.dp_fts_de.experiment import ONLY, USUAL
+from hushtune.core import svg
+from hushtune.core.files import replace
 
 Row = Mapping[str, Any]
 _SHOWN = 6  # lines in one panel: as many as there are colours

@@ -12,10 +12,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtune.methods.agents import Draws, Features, best_untried, centred, own_scores, shortened, weights
-from hushtune.methods.exploration import OWN_FEATURES, REFIT, own_model
-from hushtune.methods.regions import Weights, attention, regions_of
-from hushtune.space import FloatArray, Space
+from hushtune.core.space import FloatArray, Space
+from hushtune.methods.thompson.agents import Draws, Features, best_untried, centred, own_scores, shortened, weights
+from hushtune.methods.thompson.exploration import OWN_FEATURES, REFIT, own_model
+from hushtune.methods.thompson.regions import Weights, attention, regions_of
 
 
 @dataclass(frozen=True)

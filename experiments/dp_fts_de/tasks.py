@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.bench.fts_simulation import Task
-from hushtune.client import Client
+from experiments.dp_fts_de.simulation import Task
+from hushtune.client.client import Client
+from hushtune.client.objectives.base import Objective
+from hushtune.client.objectives.sklearn import SklearnObjective
+from hushtune.client.rows import Rows
+from hushtune.client.search.base import Search
+from hushtune.core.observer import Observer
+from hushtune.core.space import Candidates, Float, Int, Space
 from hushtune.data import load
 from hushtune.data.splits import shares
 from hushtune.federation.local import LocalFederation
-from hushtune.objectives.base import Objective
-from hushtune.objectives.sklearn import SklearnObjective
-from hushtune.progress import Progress
-from hushtune.rows import Rows
-from hushtune.search import Search
-from hushtune.space import Candidates, Float, Int, Space
 
 POINTS = 1_000
 _LINE = Space(x=Float(0.0, 1.0))
@@ -78,8 +78,9 @@ def _har() -> tuple[Candidates, list[Rows], Objective]:
 
 def _emnist() -> tuple[Candidates, list[Rows], Objective]:
     """50 agents with 200 pictures each; a network with one hidden layer: step, momentum and weight decay."""
-    from hushtune.bench.privtuna_tasks import emnist
-    from hushtune.objectives.neural import TorchObjective
+    import hushtune.client.objectives.neural  # noqa: F401 (says what to install, if PyTorch is missing)
+    from experiments.privtuna.tasks import emnist
+    from hushtune.client.objectives.neural import TorchObjective
 
     space = Space(lr=Float(1e-3, 1.0, log=True), momentum=Float(0.0, 0.95), weight_decay=Float(1e-6, 1e-1, log=True))
     rows = shares("dirichlet:1", load("emnist", rows=200 * _EMNIST).train, _EMNIST, 0)
@@ -94,12 +95,12 @@ REAL: dict[str, Callable[[], tuple[Candidates, list[Rows], Objective]]] = {
 }
 
 
-def tabulated(name: str, folder: Path, jobs: int | None, progress: Progress) -> Task:
+def tabulated(name: str, folder: Path, jobs: int | None, observer: Observer) -> Task:
     """A real task: every agent's objective at every point, kept in the folder; the same one goes on where it ended."""
     candidates, holdings, objective = REAL[name]()
     clients = [Client(rows, objective) for rows in holdings]
     federation = LocalFederation(clients, folder / name, seed=0, jobs=jobs)
-    federation.score(Search(), candidates, progress, private=False, name=f"tabulating {name}")
+    federation.score(Search(), candidates, observer, private=False, name=f"tabulating {name}")
     losses = [party.losses(candidates.configs, 0) for party in federation.parties.values()]
     return Task(name, candidates.space, candidates.encoded, _values(losses))
 

@@ -9,17 +9,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hushtune.bounds import LOUDEST
-from hushtune.client import Party
-from hushtune.errors import BoundError
-from hushtune.method import Method, Openings
+from hushtune.client.client import Party
+from hushtune.client.query import Query
+from hushtune.client.search.base import Search
+from hushtune.core.errors import BoundError
+from hushtune.core.randomness import Randomness
+from hushtune.core.space import Candidates, Config
+from hushtune.methods.base import Method, Openings
 from hushtune.privacy.accounting import Neighbours
-from hushtune.privacy.events import SkellamVector
-from hushtune.privacy.noise import Noise
-from hushtune.privacy.skellam import IntArray
-from hushtune.randomness import Randomness
-from hushtune.search import Search
-from hushtune.space import Candidates, Config
+from hushtune.privacy.bounds import LOUDEST
+from hushtune.privacy.events.sums import SkellamVector
+from hushtune.privacy.noise.base import Noise
+from hushtune.privacy.noise.skellam import IntArray
 
 _STEPS = 100  # of the integer grid, for an accuracy of 1
 
@@ -55,7 +56,7 @@ class Accuracies:
 
 
 @dataclass(frozen=True)
-class _Query:
+class _Query(Query):
     """A client's accuracies of some candidates, clipped to [0, 1]; the others are 0.
 
     Args:

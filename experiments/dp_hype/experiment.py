@@ -1,7 +1,7 @@
 """DP-HYPE's evaluation (sections V and VI), from one scoring of each federation: accuracy of the choice by epsilon.
 
 Nobody drops out or is corrupt, as in the paper. `opt` is the best candidate, `random` the mean candidate; both know
-what no party may know. Every other arm is a method of this package, run as a marked simulation: the clients' real
+what no party may know. Every other arm is a method of hushtune, run as a marked simulation: the clients' real
 answers, summed, and fresh noise for each run.
 """
 
@@ -16,18 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.bench import privacy_of
-from hushtune.bench.dp_hype_ablations import RawLosses, Subsets
-from hushtune.bench.dp_hype_tasks import Measured, Setting, measure
-from hushtune.calibration import calibrate
-from hushtune.method import Facts, Method
-from hushtune.methods.vote import Vote
+from experiments.dp_hype.ablations import RawLosses, Subsets
+from experiments.dp_hype.tasks import Measured, Setting, measure
+from experiments.epsilons import privacy_of
+from hushtune.client.rows import WHOLE
+from hushtune.client.search.base import Search
+from hushtune.core.observer import Observer
+from hushtune.methods.base import Facts, Method
+from hushtune.methods.vote.method import Vote
 from hushtune.privacy.accounting import Sums
-from hushtune.progress import Progress
-from hushtune.rows import WHOLE
-from hushtune.seals.masked import Masked
-from hushtune.search import Search
-from hushtune.simulation import Shortcut
+from hushtune.privacy.calibration import calibrate
+from hushtune.run.simulation import Shortcut
+from hushtune.seals.masked.seal import Masked
 
 EQUAL = 0.005  # a difference of accuracies that 20 runs do not tell from none
 OURS, PUBLISHED = "hushtune", "dp-hype"
@@ -77,12 +77,12 @@ def arms(compare: bool) -> dict[str, Method]:
     return found
 
 
-def rows(experiment: Experiment, progress: Progress) -> Iterator[dict[str, Any]]:
+def rows(experiment: Experiment, observer: Observer) -> Iterator[dict[str, Any]]:
     """One row per federation, epsilon and arm; and one per federation with its times and accuracies."""
     for setting in experiment.settings:
-        measured = measure(setting, experiment.folder, experiment.jobs, progress)
+        measured = measure(setting, experiment.folder, experiment.jobs, observer)
         yield _summary(measured)
-        yield from _compared(measured, experiment, progress)
+        yield from _compared(measured, experiment, observer)
 
 
 def _summary(measured: Measured) -> dict[str, Any]:
@@ -105,10 +105,10 @@ def _named(setting: Setting) -> dict[str, Any]:
     return {"name": setting.name, "data": setting.data, "clients": setting.clients, "split": setting.split}
 
 
-def _compared(measured: Measured, experiment: Experiment, progress: Progress) -> Iterator[dict[str, Any]]:
+def _compared(measured: Measured, experiment: Experiment, observer: Observer) -> Iterator[dict[str, Any]]:
     methods = arms(experiment.compare)
     sums = _Sums(measured)
-    with progress.phase(f"{measured.setting.name}: noise", len(methods) * len(experiment.epsilons)) as advance:
+    with observer.phase(f"{measured.setting.name}: noise", len(methods) * len(experiment.epsilons)) as advance:
         for name, method in methods.items():
             for number, epsilon in enumerate(experiment.epsilons):
                 scale, found = sums.accuracies(method, epsilon, experiment.runs, number)

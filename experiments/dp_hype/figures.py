@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from hushtune import svg
-from hushtune.bench.dp_hype import OURS, PUBLISHED, ratios
-from hushtune.files import replace
+from experiments.dp_hype.experiment import OURS, PUBLISHED, ratios
+from hushtune.core import svg
+from hushtune.core.files import replace
 
 Row = Mapping[str, Any]
 _LINES = (OURS, PUBLISHED, "raw losses", "subsets")

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from hushtune import svg
-from hushtune.bounds import KHot
-from hushtune.calibration import calibrate
-from hushtune.files import replace
-from hushtune.odds import Agreement, bound, counts, success
+from hushtune.core import svg
+from hushtune.core.files import replace
+from hushtune.core.observer import Observer
+from hushtune.methods.vote.odds import Agreement, bound, counts, success
 from hushtune.privacy.accounting import Sums
+from hushtune.privacy.bounds import KHot
+from hushtune.privacy.calibration import calibrate
 from hushtune.privacy.guarantee import Privacy
-from hushtune.progress import Progress
 
 VOTERS = 250
 KS = (1, 5, 25, 50, 100)
@@ -43,10 +43,10 @@ def settings() -> list[tuple[str, float, int, Agreement]]:
     ]
 
 
-def rows(repetitions: int, seed: int, progress: Progress) -> Iterator[dict[str, Any]]:
+def rows(repetitions: int, seed: int, observer: Observer) -> Iterator[dict[str, Any]]:
     """One row per panel, value, k and epsilon."""
     wanted = settings()
-    with progress.phase("settings", len(wanted)) as advance:
+    with observer.phase("settings", len(wanted)) as advance:
         for number, (panel, value, size, agreement) in enumerate(wanted):
             rng = np.random.default_rng([seed, number])
             ks = [k for k in KS if k <= size]

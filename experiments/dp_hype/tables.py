@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hushtune.bench.dp_hype import ratios
-from hushtune.files import replace
+from experiments.dp_hype.experiment import ratios
+from hushtune.core.files import replace
 
 Row = Mapping[str, Any]
 

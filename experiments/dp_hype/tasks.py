@@ -14,22 +14,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import nn
 
-from hushtune.checks import integer
-from hushtune.client import Client, Party
+from hushtune.client.client import Client, Party
+from hushtune.client.objectives.neural import TorchObjective
+from hushtune.client.rows import Split, held_out
+from hushtune.client.search.base import LARGEST_SEED, Search
+from hushtune.core.checks import integer
+from hushtune.core.errors import SettingError
+from hushtune.core.files import archive, replace, unarchive
+from hushtune.core.fingerprint import fingerprint
+from hushtune.core.observer import Observer
+from hushtune.core.space import Candidates, Float, FloatArray, Space
 from hushtune.data import load
 from hushtune.data.splits import shares
-from hushtune.errors import SettingError
 from hushtune.federation.local import LocalFederation
-from hushtune.files import archive, replace, unarchive
-from hushtune.fingerprint import fingerprint
-from hushtune.objectives.neural import TorchObjective
-from hushtune.progress import Progress
-from hushtune.rows import Split, held_out
-from hushtune.search import LARGEST_SEED, Search
-from hushtune.space import Candidates, Float, FloatArray, Space
 from hushtune.training import FedAvg
-from torch import nn
 
 RATES = (0.5, 0.1, 0.05, 5e-4, 1e-4, 1e-6, 5e-7, 1e-7, 5e-8, 1e-8)
 DECAYS = (0.0, 0.1, 0.25, 0.99, 1.0)
@@ -140,20 +140,20 @@ class Measured:
     passes: dict[str, int]
 
 
-def measure(setting: Setting, folder: Path, jobs: int | None, progress: Progress) -> Measured:
+def measure(setting: Setting, folder: Path, jobs: int | None, observer: Observer) -> Measured:
     """Scores all candidates on all clients and trains with each of them, unless the folder has it."""
     task, candidates, own = TASKS[setting.data], grid(), folder / setting.name
     objective = TorchObjective(task.module, loss=task.loss, epochs=task.epochs)
-    data = load(setting.data, rows=setting.rows, seed=setting.seed, quiet=progress.quiet)
+    data = load(setting.data, rows=setting.rows, seed=setting.seed, observer=observer)
     parts = shares(setting.split, data.train, setting.clients, setting.seed)
     federation = LocalFederation([Client(rows, objective) for rows in parts], own, None, setting.seed, jobs)
-    kept = _Kept(own / "measured.npz", fingerprint([asdict(setting), objective, candidates.to_json(), ROUNDS]))
+    kept = _Kept(own / "measured.npz", fingerprint([asdict(setting), objective, candidates.text, ROUNDS]))
     start = time.monotonic()
-    federation.score(Search(setting.seed), candidates, progress, False, name=f"{setting.name}: scoring")
+    federation.score(Search(setting.seed), candidates, observer, False, name=f"{setting.name}: scoring")
     seconds = time.monotonic() - start
     train = [held_out(rows, objective.validation, setting.seed).train for rows in parts]
     if kept.found is None:
-        kept.write(seconds, *_trained(setting, objective, train, data, own, jobs, progress))
+        kept.write(seconds, *_trained(setting, objective, train, data, own, jobs, observer))
     assert kept.found is not None
     one = sum(map(len, train)) * objective.epochs * len(candidates)
     return Measured(
@@ -173,12 +173,12 @@ def _trained(
     data: Split,
     own: Path,
     jobs: int | None,
-    progress: Progress,
+    observer: Observer,
 ) -> tuple[float, FloatArray]:
     start = time.monotonic()
     configs, clients = grid().configs, [Client(rows, objective) for rows in train]
     plan = FedAvg(ROUNDS, seed=setting.seed)
-    trained = plan.train(clients, configs, folder=own, jobs=jobs, quiet=progress.quiet)
+    trained = plan.train(clients, configs, folder=own, jobs=jobs, observer=observer)
     losses = trained.losses(data.test)
     (own / "training.npz").unlink()
     worst = np.nanmax(losses)

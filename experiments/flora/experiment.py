@@ -1,6 +1,6 @@
 """FLoRA's evaluation (Zhou et al. 2023, section 3 and Appendix D), and beside it the private average of local models.
 
-Every arm is the method `Surface` of this package, run as a marked simulation on the same searches. The relative regret
+Every arm is hushtune's method `Surface`, run as a marked simulation on the same searches. The relative regret
 of a config with score a is (a* - a) / (a* - b): a* is the best of a centralised search with the same number of trials,
 b the default config; 0 is as good as the one, 1 as good as the other.
 """
@@ -17,21 +17,21 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.adaptive import Adaptive
-from hushtune.bench import privacy_of
-from hushtune.bench.flora_tasks import MODELS, SKEWED, Cell, Searched, searched
-from hushtune.calibration import calibrate
-from hushtune.method import Facts
-from hushtune.methods.surface import Surface
-from hushtune.methods.surfaces import KINDS
+from experiments.epsilons import privacy_of
+from experiments.flora.tasks import MODELS, SKEWED, Cell, Searched, searched
+from hushtune.client.rows import WHOLE
+from hushtune.client.search.adaptive import Adaptive
+from hushtune.core.observer import Observer
+from hushtune.core.space import Candidates, Config, config_key
+from hushtune.methods.base import Facts
+from hushtune.methods.surface.method import Surface
+from hushtune.methods.surface.models import KINDS
 from hushtune.privacy.accounting import Sums
-from hushtune.progress import Progress
-from hushtune.rows import WHOLE
+from hushtune.privacy.calibration import calibrate
+from hushtune.run.simulation import Shortcut
 from hushtune.seals.base import Seal
 from hushtune.seals.clear import Clear
-from hushtune.seals.masked import Masked
-from hushtune.simulation import Shortcut
-from hushtune.space import Candidates, Config, config_key
+from hushtune.seals.masked.seal import Masked
 
 FEW = 3  # parties, for which trials and pairs sent are varied
 GAP = 0.03  # the paper chose its data sets so that a search gains this much or more
@@ -103,23 +103,23 @@ def arms(cell: Cell, experiment: Experiment) -> list[Arm]:
     return found
 
 
-def rows(experiment: Experiment, progress: Progress) -> Iterator[dict[str, Any]]:
+def rows(experiment: Experiment, observer: Observer) -> Iterator[dict[str, Any]]:
     """For each cell a row with its scores, and one for each arm."""
     for cell in experiment.cells:
-        found = searched(cell, experiment.folder, experiment.jobs, progress)
-        yield from _compared(found, experiment, progress)
+        found = searched(cell, experiment.folder, experiment.jobs, observer)
+        yield from _compared(found, experiment, observer)
 
 
-def _compared(found: Searched, experiment: Experiment, progress: Progress) -> Iterator[dict[str, Any]]:
+def _compared(found: Searched, experiment: Experiment, observer: Observer) -> Iterator[dict[str, Any]]:
     cell = found.cell
     choices: dict[Arm, list[Config]] = {}
     todo = arms(cell, experiment)
-    with progress.phase(f"{cell.name}: surfaces", len(todo)) as advance:
+    with observer.phase(f"{cell.name}: surfaces", len(todo)) as advance:
         for arm in todo:
             choices[arm] = _chosen(found, arm, experiment.draws)
             advance(1)
     default = MODELS[cell.model].default
-    found.score([default, *(config for configs in choices.values() for config in configs)], progress)
+    found.score([default, *(config for configs in choices.values() for config in configs)], observer)
     scores = [1 - loss for _, loss in found.central]
     base, best = found.scores[config_key(default)], float(np.nanmax(scores))
     named = {"data": cell.data, "model": cell.model, "parties": cell.parties, "seed": cell.seed}
@@ -161,7 +161,7 @@ def _points(model: str, count: int) -> Candidates:
 def _figures(found: Searched) -> Mapping[str, float]:
     """PMin, PMax and gamma_p."""
     cell = found.cell
-    return Surface().figures(found.parties, _points(cell.model, _SUMMED), cell.search)
+    return Surface().known(found.parties, _points(cell.model, _SUMMED), cell.search)
 
 
 # ---- over many cells ---------------------------------------------------------------------------------

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hushtune import svg
-from hushtune.bench.flora import FEW, NOT_COUNTED, full
-from hushtune.bench.flora_tasks import MODELS
-from hushtune.files import replace
+from experiments.flora.experiment import FEW, NOT_COUNTED, full
+from experiments.flora.tasks import MODELS
+from hushtune.core import svg
+from hushtune.core.files import replace
 
 _LOW, _HIGH = -0.25, 1.25
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.bench.flora import FEW, GAP, NOT_COUNTED, aggregate, full, regrets
-from hushtune.bench.flora_tasks import SKEWED
-from hushtune.files import replace
-from hushtune.methods.surfaces import KINDS
+from experiments.flora.experiment import FEW, GAP, NOT_COUNTED, aggregate, full, regrets
+from experiments.flora.tasks import SKEWED
+from hushtune.core.files import replace
+from hushtune.methods.surface.models import KINDS
 
 Row = Mapping[str, Any]
 _PUBLISHED = {  # Tables 7 to 9 and 14: SGM, SGM+U, MPLM, APLM

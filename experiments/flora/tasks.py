@@ -14,19 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.adaptive import Adaptive
-from hushtune.checks import integer
-from hushtune.client import Client, Party, Trial
+from hushtune.client.client import Client, Party, Trial
+from hushtune.client.objectives.sklearn import SklearnObjective
+from hushtune.client.query import Query
+from hushtune.client.rows import Rows, Split
+from hushtune.client.search.adaptive import Adaptive
+from hushtune.client.search.base import LARGEST_SEED, Search
+from hushtune.core.checks import integer
+from hushtune.core.errors import SettingError
+from hushtune.core.observer import Observer
+from hushtune.core.space import Candidates, Config, Float, Int, Space, config_key
 from hushtune.data import load
 from hushtune.data.splits import shares
-from hushtune.errors import SettingError
 from hushtune.federation.local import LocalFederation
-from hushtune.objectives.sklearn import SklearnObjective
-from hushtune.progress import Progress
-from hushtune.query import Query
-from hushtune.rows import Rows, Split
-from hushtune.search import LARGEST_SEED, Search
-from hushtune.space import Candidates, Config, Float, Int, Space, config_key
 
 TABLES = ("eeg", "electricity", "heart", "oil_spill", "pollen", "sonar")
 INSTALLED = ("digits",)  # for a first look: comes with scikit-learn
@@ -218,18 +218,18 @@ class Searched:
     scores: dict[str, float] = field(default_factory=dict)  # by config key
     sums: dict[Query, Any] = field(default_factory=dict)  # of the parties' contributions, without noise
 
-    def score(self, configs: Sequence[Config], progress: Progress) -> None:
+    def score(self, configs: Sequence[Config], observer: Observer) -> None:
         """Scores configs as federated training would, into `scores`; what fails scores 0."""
         distinct = tuple({config_key(config): dict(config) for config in configs}.values())
         candidates, search = Candidates(MODELS[self.cell.model].space, distinct), Search(self.cell.seed)
-        self.pooled.score(search, candidates, progress, False, name=f"{self.cell.name}: scores of what was chosen")
+        self.pooled.score(search, candidates, observer, False, name=f"{self.cell.name}: scores of what was chosen")
         (everybody,) = self.pooled.parties.values()
         losses = everybody.losses(distinct, self.cell.seed)
         for config, loss in zip(distinct, losses, strict=True):
             self.scores[config_key(config)] = 1 - float(loss) if np.isfinite(loss) else 0.0
 
 
-def searched(cell: Cell, folder: Path, jobs: int | None, progress: Progress) -> Searched:
+def searched(cell: Cell, folder: Path, jobs: int | None, observer: Observer) -> Searched:
     """Has all parties search, and one that holds all data, unless the folder has their searches already."""
     model = MODELS[cell.model]
     objective = SklearnObjective(model.estimator(), metric="balanced_accuracy", cv=cell.folds)
@@ -238,7 +238,7 @@ def searched(cell: Cell, folder: Path, jobs: int | None, progress: Progress) -> 
     federation = LocalFederation([Client(part, objective) for part in parts], folder, None, cell.seed, jobs)
     (everybody,) = pooled.parties.values()
     parties = list(federation.parties.values())
-    with progress.phase(f"{cell.name}: searches", cell.trials * (1 + len(parties))) as advance:
+    with observer.phase(f"{cell.name}: searches", cell.trials * (1 + len(parties))) as advance:
         cell.search.fill([everybody, *parties], model.space, federation.jobs, advance, private=False)
     central = cell.search.found(everybody, model.space)
     return Searched(cell, parties, pooled, central)

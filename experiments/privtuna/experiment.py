@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hushtune.bench.privtuna_tasks import Measured, Setting, Size, measure
-from hushtune.progress import Progress
-from hushtune.space import config_key
+from experiments.privtuna.tasks import Measured, Setting, Size, measure
+from hushtune.core.observer import Observer
+from hushtune.core.space import config_key
 
 IID = (10, 20, 50)  # clients
 SKEWED = (20, 10)
@@ -47,12 +47,12 @@ def settings(data: Sequence[str], seeds: int, size: Size, every: bool) -> list[S
     ]
 
 
-def rows(experiment: Experiment, progress: Progress) -> Iterator[dict[str, Any]]:
+def rows(experiment: Experiment, observer: Observer) -> Iterator[dict[str, Any]]:
     """For each federation a row with its grid, and one for each strategy and scale."""
     clock = _Clock([setting for setting in experiment.settings if not setting.done(experiment.folder)])
     for number, setting in enumerate(experiment.settings, 1):
-        progress.say(f"federation {number} of {len(experiment.settings)}: {setting.name}; {clock.left()}")
-        measured = measure(setting, experiment.folder, experiment.jobs, progress)
+        observer.say(f"federation {number} of {len(experiment.settings)}: {setting.name}; {clock.left()}")
+        measured = measure(setting, experiment.folder, experiment.jobs, observer)
         clock.tick(setting)
         yield from compared(measured)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from hushtune import svg
-from hushtune.bench.privtuna_strategies import COMPARED, PUBLISHED, SURFACES
-from hushtune.bench.privtuna_tables import suffix
-from hushtune.files import replace
+from experiments.privtuna.strategies import COMPARED, PUBLISHED, SURFACES
+from experiments.privtuna.tables import suffix
+from hushtune.core import svg
+from hushtune.core.files import replace
 
 Row = Mapping[str, Any]
 _QUANTITIES = {"lr": "learning rate", "momentum": "momentum", "accuracy": "accuracy"}

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from hushtune.bench.privtuna_strategies import Searches
+from experiments.privtuna.strategies import Searches
+from hushtune.core.errors import SettingError
+from hushtune.core.space import Config, Float, FloatArray, Space
 from hushtune.data.sources import cache
-from hushtune.errors import SettingError
-from hushtune.space import Config, Float, FloatArray, Space
 
 FILES = {name: f"{name}.csv.gz" for name in ("local_search", "federated_grid", "derived_global_hp")}
 KNOBS = ("lr", "momentum", "batch_size")

@@ -1,6 +1,6 @@
 """PrivTuna's measurement study replayed: from its published searches to configs, and what its grid says of these.
 
-Nothing is trained. A derived config counts with the accuracy of the nearest grid point; see `privtuna_published` for
+Nothing is trained. A derived config counts with the accuracy of the nearest grid point; see `published` for
 how batch size is treated, and `theirs` for the authors' way.
 """
 
@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.bench.privtuna_published import Study, load
-from hushtune.bench.privtuna_strategies import SCALES
-from hushtune.progress import Progress
-from hushtune.search import default_jobs
-from hushtune.space import Config
+from experiments.privtuna.published import Study, load
+from experiments.privtuna.strategies import SCALES
+from hushtune.client.search.base import default_jobs
+from hushtune.core.observer import Observer
+from hushtune.core.space import Config
 
 __all__ = ["load", "rows"]
 FIXED: Mapping[str, Config] = {  # what knows nothing of any client
@@ -25,13 +25,13 @@ FIXED: Mapping[str, Config] = {  # what knows nothing of any client
 
 
 def rows(
-    studies: Sequence[Study], progress: Progress, jobs: int | None = None, seeds: int = 1
+    studies: Sequence[Study], observer: Observer, jobs: int | None = None, seeds: int = 1
 ) -> Iterator[dict[str, Any]]:
     """For each setting a row with its grid, and one for each strategy, surface, fixed config and published one.
 
     Args:
         studies: the settings.
-        progress: a step for each setting and seed.
+        observer: a step for each setting and seed.
         jobs: processes; None for one per core.
         seeds: of the order in which configs of equal accuracy are taken, and of the surfaces' forests.
     """
@@ -39,7 +39,7 @@ def rows(
 
     todo = [(study.seeded(seed), seed) for seed in range(seeds) for study in studies]
     work = Parallel(n_jobs=min(jobs or default_jobs(), max(1, len(todo))), return_as="generator")
-    with progress.phase("settings", len(todo)) as advance:
+    with observer.phase("settings", len(todo)) as advance:
         for (study, seed), derived in zip(todo, work(delayed(_derived)(study) for study, _ in todo), strict=True):
             yield from _compared(study, derived, seed)
             advance(1)

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from hushtune import svg
-from hushtune.bench.privtuna_figures import bars
-from hushtune.bench.privtuna_replay import FIXED
-from hushtune.bench.privtuna_strategies import COMPARED, KNEE, OWN_BEST, PUBLISHED, STRATEGIES, SURFACES
-from hushtune.bench.privtuna_tables import points, table, title, wins
-from hushtune.files import replace
+from experiments.privtuna.figures import bars
+from experiments.privtuna.replay import FIXED
+from experiments.privtuna.strategies import COMPARED, KNEE, OWN_BEST, PUBLISHED, STRATEGIES, SURFACES
+from experiments.privtuna.tables import points, table, title, wins
+from hushtune.core import svg
+from hushtune.core.files import replace
 
 Row = Mapping[str, Any]
 _DRAWN = ("mean", "trimmed", PUBLISHED, KNEE, "sgm", "aplm")

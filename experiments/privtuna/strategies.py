@@ -12,10 +12,10 @@ from typing import Literal
 
 import numpy as np
 
-from hushtune.methods.combining import combined, config_at, dbscan, good, linear, mean, top
-from hushtune.methods.surfaces import KINDS, surfaces
-from hushtune.pairs import Pairs
-from hushtune.space import Config, FloatArray, Space
+from hushtune.client.pairs import Pairs
+from hushtune.core.space import Config, FloatArray, Space
+from hushtune.methods.combine.strategies import combined, config_at, dbscan, good, linear, mean, top
+from hushtune.methods.surface.models import KINDS, surfaces
 
 Scale = Literal["linear", "log"]
 SCALES: tuple[Scale, ...] = ("linear", "log")

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.bench.privtuna_strategies import COMPARED, STRATEGIES, SURFACES
-from hushtune.files import replace
+from experiments.privtuna.strategies import COMPARED, STRATEGIES, SURFACES
+from hushtune.core.files import replace
 
 Row = Mapping[str, Any]
 Place = tuple[Any, ...]

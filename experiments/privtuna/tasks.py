@@ -13,23 +13,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import nn
 
-from hushtune.bench.privtuna_strategies import SCALES, Searches
-from hushtune.checks import integer, number
-from hushtune.client import Client
+from experiments.privtuna.strategies import SCALES, Searches
+from hushtune.client.client import Client
+from hushtune.client.objectives.neural import TorchObjective
+from hushtune.client.rows import Rows, Split, held_out
+from hushtune.client.search.base import LARGEST_SEED, Search
+from hushtune.core.checks import integer, number
+from hushtune.core.errors import SettingError
+from hushtune.core.files import replace
+from hushtune.core.fingerprint import fingerprint
+from hushtune.core.observer import Observer
+from hushtune.core.space import Candidates, Config, Float, Space, config_key
 from hushtune.data import load
 from hushtune.data.splits import shares
-from hushtune.errors import SettingError
 from hushtune.federation.local import LocalFederation
-from hushtune.files import replace
-from hushtune.fingerprint import fingerprint
-from hushtune.objectives.neural import TorchObjective
-from hushtune.progress import Progress
-from hushtune.rows import Rows, Split, held_out
-from hushtune.search import LARGEST_SEED, Search
-from hushtune.space import Candidates, Config, Float, Space, config_key
 from hushtune.training import FedAvg
-from torch import nn
 
 MOMENTUM = 0.01  # of every client in federated training
 KINDS = {"iid": "iid", "dirichlet": "label", "noise": "feature", "quantity": "quantity"}
@@ -222,13 +222,13 @@ class Measured:
     accuracy: dict[str, float]
 
 
-def measure(setting: Setting, folder: Path, jobs: int | None, progress: Progress) -> Measured:
+def measure(setting: Setting, folder: Path, jobs: int | None, observer: Observer) -> Measured:
     """Searches locally, derives configs, and trains with these and the grid, as far as the folder does not have it."""
     objective, candidates, own = setting.objective(), grid(setting.skew), folder / setting.name
-    data = _data(setting, progress)
+    data = _data(setting, observer)
     parts = shares(setting.split, data.train, setting.clients, setting.seed)
     federation = LocalFederation([Client(rows, objective) for rows in parts], own, None, setting.seed, jobs)
-    federation.score(Search(setting.seed), candidates, progress, False, name=f"{setting.name}: local searches")
+    federation.score(Search(setting.seed), candidates, observer, False, name=f"{setting.name}: local searches")
     losses = np.array([party.losses(candidates.configs, setting.seed) for party in federation.parties.values()])
     searches = Searches(candidates.space, candidates.configs, losses, setting.skew, setting.seed)
     derived: dict[str, dict[str, Config]] = {scale: searches.derived(scale) for scale in SCALES}
@@ -239,13 +239,13 @@ def measure(setting: Setting, folder: Path, jobs: int | None, progress: Progress
     del named["size"]["client_lr"]  # is in setting.client
     trained = _Trained(setting, folder, fingerprint([named, objective, setting.client]))
     train = [held_out(rows, objective.validation, setting.seed).train for rows in parts]
-    trained.fill(list(wanted.values()), train, data, jobs, progress)
+    trained.fill(list(wanted.values()), train, data, jobs, observer)
     return Measured(setting, searches, derived, {key: trained.accuracy[key] for key in wanted})
 
 
-def _data(setting: Setting, progress: Progress) -> Split:
+def _data(setting: Setting, observer: Observer) -> Split:
     """Pixels from 0 to 1: on their scale depend the best local learning rate and what a skew's noise means."""
-    data = load(setting.data, rows=setting.size.rows, seed=setting.seed, quiet=progress.quiet)
+    data = load(setting.data, rows=setting.size.rows, seed=setting.seed, observer=observer)
     if setting.data == "digits":  # from 0 to 1 already
         return data
     return Split(*(Rows((part.X + 1) / 2, part.y) for part in (data.train, data.test)))
@@ -263,7 +263,7 @@ class _Trained:
             if kept["key"] == key:
                 self.accuracy = kept["accuracy"]
 
-    def fill(self, configs: Sequence[Config], train: Any, data: Split, jobs: int | None, progress: Progress) -> None:
+    def fill(self, configs: Sequence[Config], train: Any, data: Split, jobs: int | None, observer: Observer) -> None:
         """Trains with all configs that are not here yet, at once; a round that is done is not repeated."""
         missing = [config for config in configs if config_key(config) not in self.accuracy]
         if not missing:
@@ -274,11 +274,11 @@ class _Trained:
             task.paper if size.paper else task.small, fixed=self._setting.client, batch=size.batch
         )
         server = [{"server_lr": config["lr"], "server_momentum": config["momentum"]} for config in missing]
-        progress.say(f"{self._setting.name}: federated training with {len(missing)} configs")
+        observer.say(f"{self._setting.name}: federated training with {len(missing)} configs")
         folder = self._folder / f"training-{fingerprint([self._key, server])[:12]}"
         plan = FedAvg(size.rounds, epochs=2, seed=self._setting.seed)
         clients = [Client(rows, objective) for rows in train]
-        losses = plan.train(clients, server, folder=folder, jobs=jobs, quiet=progress.quiet).losses(data.test)
+        losses = plan.train(clients, server, folder=folder, jobs=jobs, observer=observer).losses(data.test)
         accuracy = np.where(np.isfinite(losses), 1 - losses, 1 / task.classes)
         self.accuracy |= {config_key(c): float(value) for c, value in zip(missing, accuracy, strict=True)}
         replace(self._path, json.dumps({"key": self._key, "accuracy": self.accuracy}))

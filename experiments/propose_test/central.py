@@ -16,17 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from hushtune import files
-from hushtune.bench.central_tasks import TASKS, Task
-from hushtune.checks import integer
-from hushtune.errors import SettingError
-from hushtune.fitting import By, fit
-from hushtune.methods.propose import NoisyMax, ProposeTest
+from experiments.propose_test.central_tasks import TASKS, Task
+from hushtune.client.search.base import default_jobs
+from hushtune.client.simulation import Simulation
+from hushtune.core import files
+from hushtune.core.checks import integer
+from hushtune.core.errors import SettingError
+from hushtune.core.observer import Observer, Silent
+from hushtune.methods.propose_test.method import NoisyMax, ProposeTest
 from hushtune.privacy.guarantee import Privacy
-from hushtune.progress import Progress
-from hushtune.search import default_jobs
-from hushtune.simulation import Simulation
-from hushtune.training.trying import RepeatAndSelect, TryAll, Untuned
+from hushtune.training.central import By, fit
+from hushtune.training.strategies import RepeatAndSelect, TryAll, Untuned
 
 DELTA = 1e-5
 ORACLE, FREE = "oracle", "not private"
@@ -124,7 +124,7 @@ def _outcome(job: Job, folder: Path) -> dict[str, Any]:
         simulation=Simulation(job.seed),
         home=folder / "home" / task.key() / str(job.seed),
         jobs=1,
-        quiet=True,
+        observer=Silent(),
     )
     multiplier = next(event.multiplier for event in fitted.plan if hasattr(event, "multiplier"))
     return {
@@ -135,10 +135,10 @@ def _outcome(job: Job, folder: Path) -> dict[str, Any]:
     }
 
 
-def rows(experiment: Experiment, progress: Progress) -> Iterator[dict[str, Any]]:
+def rows(experiment: Experiment, observer: Observer) -> Iterator[dict[str, Any]]:
     """For each data set and epsilon a row for each arm, in points of accuracy on test rows."""
     jobs = [job for task in experiment.tasks() for job in _jobs(experiment, task)]
-    _all(experiment, jobs, progress)
+    _all(experiment, jobs, observer)
     for task in experiment.tasks():
         for epsilon in experiment.epsilons:
             yield from _compared(experiment, task, epsilon)
@@ -155,11 +155,11 @@ def _jobs(experiment: Experiment, task: Task) -> list[Job]:
     ]
 
 
-def _all(experiment: Experiment, jobs: Sequence[Job], progress: Progress) -> None:
+def _all(experiment: Experiment, jobs: Sequence[Job], observer: Observer) -> None:
     from joblib import Parallel, delayed
 
     todo = [job for job in jobs if not job.path(experiment.folder).exists()]
-    with progress.phase("models", len(jobs)) as advance:
+    with observer.phase("models", len(jobs)) as advance:
         advance(len(jobs) - len(todo))
         calls = (delayed(run)(job, experiment.folder) for job in todo)
         for _ in Parallel(n_jobs=experiment.jobs or default_jobs(), return_as="generator_unordered")(calls):

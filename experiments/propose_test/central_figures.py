@@ -1,4 +1,4 @@
-"""Figures and tables of `hushtune bench central`."""
+"""Figures and tables of `python -m experiments central`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hushtune import svg
-from hushtune.bench.central import FREE, ORACLE, QUIET, Experiment, arms
-from hushtune.bench.central_tasks import Task
-from hushtune.files import replace
+from experiments.propose_test.central import FREE, ORACLE, QUIET, Experiment, arms
+from experiments.propose_test.central_tasks import Task
+from hushtune.core import svg
+from hushtune.core.files import replace
 
 Row = Mapping[str, Any]
 _HIDDEN = ("propose-test, filter", QUIET)  # in the tables only: more lines than colours

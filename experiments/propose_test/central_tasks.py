@@ -1,4 +1,4 @@
-"""Data, networks and candidates of `hushtune bench central`."""
+"""Data, networks and candidates of `python -m experiments central`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hushtune.client.rows import Rows
+from hushtune.core.space import Candidates, Choice, Float, Space
 from hushtune.data import load
-from hushtune.rows import Rows
-from hushtune.space import Candidates, Choice, Float, Space
 
 if TYPE_CHECKING:
-    from hushtune.training.dpsgd import DPSGD
     from torch import nn
+
+    from hushtune.training.dpsgd import DPSGD
 
 RATES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 MOMENTA = (0.0, 0.9)
@@ -85,7 +86,7 @@ class Task:
 
     def trainer(self) -> DPSGD:
         """DP-SGD."""
-        from hushtune.objectives.neural import TorchObjective
+        from hushtune.client.objectives.neural import TorchObjective
         from hushtune.training.dpsgd import DPSGD
 
         inputs = _loaded(self.name).train.X.shape[1]

@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from hushtune import svg
-from hushtune.bounds import Scores
-from hushtune.calibration import calibrate
-from hushtune.files import replace
-from hushtune.methods.doubling import most_tests, room, simulate
-from hushtune.methods.propose import STEPS
+from hushtune.core import svg
+from hushtune.core.files import replace
+from hushtune.core.space import FloatArray
+from hushtune.methods.propose_test.doubling import most_tests, room, simulate
+from hushtune.methods.propose_test.method import STEPS
 from hushtune.privacy.accounting import Sums, epsilon_of
+from hushtune.privacy.bounds import Scores
+from hushtune.privacy.calibration import calibrate
+from hushtune.privacy.events.steps import PureTests
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.steps import PureTests
-from hushtune.space import FloatArray
 
 CANDIDATES = 100
 _PATHS = 1_000

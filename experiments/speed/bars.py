@@ -19,14 +19,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from experiments.machine import machine
 from hushtune._version import __version__
-from hushtune.bench import machine
-from hushtune.errors import SettingError
-from hushtune.files import replace
-from hushtune.progress import Progress
+from hushtune.core.errors import SettingError
+from hushtune.core.files import replace
+from hushtune.core.observer import Observer
 
 Row = dict[str, Any]
-MEASURE = "hushtune bench bars"
+HUSHTUNE, EXPERIMENTS = "hushtune", "python -m experiments"
+MEASURE = f"{EXPERIMENTS} bars"
+_STARTED = {HUSHTUNE: ("-c", "from hushtune.cli import main; main()"), EXPERIMENTS: ("-m", "experiments")}
+"""The programs that give figures, and what starts each in a Python of its own."""
 
 
 @dataclass(frozen=True)
@@ -34,18 +37,20 @@ class Command:
     """A command line that gives figures.
 
     Args:
-        arguments: of `hushtune`; `{scratch}` stands for a folder that is emptied before.
+        arguments: of the program; `{scratch}` stands for a folder that is emptied before.
         seconds: about how long it takes on two idle cores, for the time left.
         full: whether it is too long for the quick form.
+        program: an experiment prints rows, which figures are read from; of `hushtune` only the time counts.
     """
 
     arguments: str
     seconds: int
     full: bool = False
+    program: str = EXPERIMENTS
 
     def line(self, scratch: Path) -> str:
         """As a person would type it."""
-        return "hushtune " + self.arguments.replace("{scratch}", str(scratch))
+        return f"{self.program} {self.arguments.replace('{scratch}', str(scratch))}"
 
 
 @dataclass(frozen=True)
@@ -109,16 +114,16 @@ def chosen(bars: Sequence[Bar], full: bool, only: Sequence[str]) -> list[Command
     return list(dict.fromkeys(bar.command for bar in wanted))
 
 
-def measure(bars: Sequence[Bar], commands: Sequence[Command], folder: Path, progress: Progress) -> Iterator[Row]:
+def measure(bars: Sequence[Bar], commands: Sequence[Command], folder: Path, observer: Observer) -> Iterator[Row]:
     """One row per bar, as soon as its command is done."""
     notebook = _Notebook(folder / "bars.json")
     if done := [command for command in commands if command.arguments in notebook.kept]:
-        progress.say(f"{len(done)} of {len(commands)} commands are in {notebook.path}; remove it to measure them anew")
-    with progress.phase("bars, by expected seconds", sum(command.seconds for command in commands)) as advance:
+        observer.say(f"{len(done)} of {len(commands)} commands are in {notebook.path}; remove it to measure them anew")
+    with observer.phase("bars, by expected seconds", sum(command.seconds for command in commands)) as advance:
         for command in commands:
             measured = notebook.kept.get(command.arguments)
             if measured is None:
-                progress.say(command.line(folder / "scratch"))
+                observer.say(command.line(folder / "scratch"))
                 measured = _run(command, folder / "scratch")
                 notebook.keep(command, measured)
             yield from (_row(bar, measured, folder / "scratch") for bar in bars if bar.command == command)
@@ -188,13 +193,12 @@ class _Notebook:
 
 def _run(command: Command, scratch: Path) -> Measured:
     """Runs a command in a process of its own."""
-    arguments = command.line(scratch).split()[1:]
-    if arguments[0] == "bench":
-        arguments.append("--json")
+    prints_rows = command.program == EXPERIMENTS
+    arguments = [*command.line(scratch).removeprefix(command.program).split(), *(["--json"] if prints_rows else [])]
     shutil.rmtree(scratch, ignore_errors=True)  # nothing may be taken from an earlier run
     others, start, used_before = _others(), time.perf_counter(), _cpu()
     done = subprocess.run(
-        [sys.executable, "-c", "from hushtune.cli import main; main()", *arguments],
+        [sys.executable, *_STARTED[command.program], *arguments],
         capture_output=True,
         text=True,
         check=False,
@@ -203,7 +207,7 @@ def _run(command: Command, scratch: Path) -> Measured:
     seconds, cpu = time.perf_counter() - start, _cpu() - used_before
     said = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()
     failed = "" if done.returncode == 0 else (said or [f"exit code {done.returncode}"])[-1].removeprefix("error: ")
-    rows = json.loads(said[-1])["rows"] if arguments[0] == "bench" and not failed else []
+    rows = json.loads(said[-1])["rows"] if prints_rows and not failed else []
     return Measured(rows, round(seconds, 2), round(cpu, 2), others, _now(), failed)
 
 
@@ -274,7 +278,7 @@ def _total(rows: Sequence[Row], scratch: Path) -> Row:
     """How long the quick form takes: all its commands together."""
     quick = {row["command"]: row["seconds"] or 0.0 for row in rows if not row["full"]}
     what = "the quick form of this page, all commands one after another"
-    bar = Bar("bench", "These figures", what, Command(MEASURE.removeprefix("hushtune "), 0), whole, "s", 1_200)
+    bar = Bar("bench", "These figures", what, Command("bars", 0), whole, "s", 1_200)
     others = max((row["others"] for row in rows if row["others"] is not None and not row["full"]), default=None)
     used = {row["command"]: row["cpu_seconds"] or 0.0 for row in rows if not row["full"]}
     measured = Measured([], round(sum(quick.values())), round(sum(used.values())), others, _now())

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hushtune.bench import machine
-from hushtune.bench.bars import MEASURE, Row
-from hushtune.files import replace
+from experiments.machine import machine
+from experiments.speed.bars import EXPERIMENTS, HUSHTUNE, MEASURE, Row
+from hushtune.core.files import replace
 
 _TIMED = ("s", "CPU s", "times", "of it")  # units of figures that other work on the machine can change
 _BUSY = 0.1  # share of all cores that others may use before it is said beside a missed bar
@@ -20,16 +20,16 @@ Every speed bar that this project has set itself, with its figure and, where one
 Written by the command; [the same as JSON]({json}).
 
 ```
-make bench                       # the quick form; make bench FULL=--full measures the rest too
-hushtune bench bars --only NAME  # single bars; what the page says of the others is kept
+make bench                              # the quick form; make bench FULL=--full measures the rest too
+python -m experiments bars --only NAME  # single bars; what the page says of the others is kept
 ```
 """
 _ELSEWHERE = """## Bars that this command does not measure
 
 - `make test` in under 6 minutes and `make test-all` in under 60, on two cores: pytest prints its time.
-- `hushtune bench flora` with its defaults in about two hours, and `hushtune bench privtuna --train` in about two hours
-  ([FLoRA's](flora.md) and [PrivTuna's](privtuna.md) pages have their commands; both are resumable). The second is
-  **missed**: its three data sets take more than three hours together.
+- `python -m experiments flora` with its defaults in about two hours, and `python -m experiments privtuna --train` in
+  about two hours ([FLoRA's](flora.md) and [PrivTuna's](privtuna.md) pages have their commands; both are resumable). The
+  second is **missed**: its three data sets take more than three hours together.
 - Landmine's 29,000 fits tabulated in a quarter of an hour: [DP-FTS-DE's](dp-fts-de.md) page says how long it took.
 - Precision under encryption, exactness and accuracies are not speeds: [what encryption costs](mhe.md) and the pages of
   the experiments have them.
@@ -143,17 +143,21 @@ def _commands(rows: Sequence[Row]) -> str:
         "## Where the figures are from",
         "",
         f"`{MEASURE} --only NAME` runs one of these commands; each can be run by hand, with `--json` for one object.",
-        "",
-        "| hushtune ... | form | measured | seconds | CPU seconds | others' share before |",
-        "|---|---|---|---|---|---|",
     ]
-    for command in dict.fromkeys(row["command"] for row in rows if row["command"] != MEASURE):
-        row = next(row for row in rows if row["command"] == command)
-        form = "full" if row["full"] else "quick"
-        values = (row["measured"], row["seconds"], row["cpu_seconds"])
-        share = "" if row["others"] is None else _share(row["others"])
-        lines.append(f"| `{command.removeprefix('hushtune ')}` | {form} | {' | '.join(map(_cell, values))} | {share} |")
+    commands = list(dict.fromkeys(row["command"] for row in rows if row["command"] != MEASURE))
+    for program in (HUSHTUNE, EXPERIMENTS):
+        if own := [command for command in commands if command.startswith(program)]:
+            head = f"| {program} ... | form | measured | seconds | CPU seconds | others' share before |"
+            lines += ["", head, "|---|---|---|---|---|---|", *(_command(command, program, rows) for command in own)]
     return "\n".join(lines)
+
+
+def _command(command: str, program: str, rows: Sequence[Row]) -> str:
+    row = next(row for row in rows if row["command"] == command)
+    values = (row["measured"], row["seconds"], row["cpu_seconds"])
+    share = "" if row["others"] is None else _share(row["others"])
+    typed = command.removeprefix(f"{program} ")
+    return f"| `{typed}` | {'full' if row['full'] else 'quick'} | {' | '.join(map(_cell, values))} | {share} |"
 
 
 def _cell(value: Any) -> str:

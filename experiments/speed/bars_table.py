@@ -6,24 +6,24 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from hushtune.bench.bars import Bar, Command, Measured, whole
+from experiments.speed.bars import HUSHTUNE, Bar, Command, Measured, whole
 
-BASICS = Command("bench basics", 20)
-DEMO = Command("run examples/digits.toml --out {scratch}/demo --quiet", 40)
-COMPARISON = Command("compare examples/compare.toml --out {scratch}/compare --quiet", 300, full=True)
-PLAN = Command("plan --clients 100 --candidates 66 --epsilon 1", 5)
-FEW_NEIGHBOURS = Command("bench secure-sum --clients 100 --neighbours 15", 3)
-SUMS = Command("bench secure-sum --clients 100,1000", 60)
-LARGE_SUM = Command("bench secure-sum --clients 1000,10000", 740, full=True)
-FIGURE = Command("bench dp-hype-simulation", 80)
-SPEED = Command("bench speed", 60)
-LOOK = Command("bench dp-hype --data digits --quick --out {scratch}/look", 60)
-ADULT = Command("bench dp-hype --data adult --clients 100 --split iid --out {scratch}/adult", 150, full=True)
-FLOWER = Command("bench flower --nodes 50 --repeats 3", 90)
-ENCRYPTED = Command("bench mhe --clients 10,20", 120)
-SURFACES = Command("bench surfaces", 45)
-AGENTS = Command("bench fts-speed --agents 29,100,200,400", 10)
-PROPOSE = Command("bench propose", 15)
+BASICS = Command("basics", 20)
+DEMO = Command("run examples/digits.toml --out {scratch}/demo --quiet", 40, program=HUSHTUNE)
+COMPARISON = Command("compare examples/compare.toml --out {scratch}/compare --quiet", 300, full=True, program=HUSHTUNE)
+PLAN = Command("plan --clients 100 --candidates 66 --epsilon 1", 5, program=HUSHTUNE)
+FEW_PEERS = Command("secure-sum --clients 100 --degree 15", 3)
+SUMS = Command("secure-sum --clients 100,1000", 60)
+LARGE_SUM = Command("secure-sum --clients 1000,10000", 740, full=True)
+FIGURE = Command("dp-hype-simulation", 80)
+SPEED = Command("speed", 60)
+LOOK = Command("dp-hype --data digits --quick --out {scratch}/look", 60)
+ADULT = Command("dp-hype --data adult --clients 100 --split iid --out {scratch}/adult", 150, full=True)
+FLOWER = Command("flower --nodes 50 --repeats 3", 90)
+ENCRYPTED = Command("mhe --clients 10,20", 120)
+SURFACES = Command("surfaces", 45)
+AGENTS = Command("fts-speed --agents 29,100,200,400", 10)
+PROPOSE = Command("propose", 15)
 
 _SIGNED = (
     "with pinned identities a committee signs who answered, in a trip of its own; without it a lying server could open "
@@ -95,8 +95,8 @@ def _sums() -> list[Bar]:
         Bar(
             "sum-15",
             group,
-            "100 clients, 15 neighbours (INSECURE, to compare)",
-            FEW_NEIGHBOURS,
+            "100 clients, 15 peers (INSECURE, to compare)",
+            FEW_PEERS,
             value("cpu_seconds", clients=100),
             "CPU s",
             1.0,
@@ -183,7 +183,7 @@ def _training() -> list[Bar]:
     authors = "about 12 hours: the authors' iid figure, 8 EPYC cores and a slice of an A100 (stated in their paper)"
     return [
         *found,
-        Bar("dp-hype-look", group, "`bench dp-hype --quick`, digits", LOOK, whole, "s", 120),
+        Bar("dp-hype-look", group, "DP-HYPE on digits, `--quick`", LOOK, whole, "s", 120),
         Bar("dp-hype-adult", group, adult, ADULT, whole, "s", 480, authors),
     ]
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -17,26 +17,27 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.bounds import KHot
-from hushtune.calibration import calibrate
-from hushtune.client import Client
-from hushtune.identity import Identity
-from hushtune.methods.ballots import TopVotes
-from hushtune.methods.vote import Vote
-from hushtune.odds import Agreement, counts
+from hushtune.client.client import Client
+from hushtune.client.rows import WHOLE
+from hushtune.client.search.base import Search
+from hushtune.client.simulation import Simulation
+from hushtune.core.identity import Identity
+from hushtune.core.observer import Observer, Silent
+from hushtune.core.randomness import SystemRandomness
+from hushtune.core.roster import Roster
+from hushtune.core.space import Candidates, Config, Float, FloatArray, Space
+from hushtune.methods.vote.ballots import TopVotes
+from hushtune.methods.vote.method import Vote
+from hushtune.methods.vote.odds import Agreement, counts
 from hushtune.privacy.accounting import Sums
+from hushtune.privacy.bounds import KHot
+from hushtune.privacy.calibration import calibrate
 from hushtune.privacy.guarantee import Privacy
-from hushtune.progress import Progress
-from hushtune.randomness import SystemRandomness
-from hushtune.reporting import report
-from hushtune.roster import Roster
-from hushtune.rows import WHOLE
-from hushtune.seals.masked import Masked
-from hushtune.seals.masked_client import MaskedClient
-from hushtune.search import Search
-from hushtune.simulation import Shortcut, Simulation
-from hushtune.space import Candidates, Config, Float, FloatArray, Space
-from hushtune.tuning import tune
+from hushtune.review.pages import report
+from hushtune.run.simulation import Shortcut
+from hushtune.run.tuning import tune
+from hushtune.seals.masked.seal import Masked
+from hushtune.testing.conversation import Conversation
 
 _HELP = "import sys; sys.argv = ['hushtune', '--help']; from hushtune.cli import main; main()"
 STARTS = {
@@ -53,9 +54,9 @@ _EPSILONS = (1.0, 0.5)
 _RUN = "0" * 32
 
 
-def rows(voters: int, repeats: int, progress: Progress) -> Iterator[dict[str, Any]]:
+def rows(voters: int, repeats: int, observer: Observer) -> Iterator[dict[str, Any]]:
     """All of it: `voters` in the simulated vote, and `repeats` starts of each program."""
-    with progress.phase("basics", len(STARTS) + 5) as advance:
+    with observer.phase("basics", len(STARTS) + 5) as advance:
         for name, program in STARTS.items():
             yield {"name": name, **_start(program, repeats)}
             advance(1)
@@ -134,22 +135,13 @@ def _trips(pinned: bool) -> dict[str, Any]:
     ids = tuple(f"client-{number}" for number in range(_CLIENTS))
     keys = tuple(identity.public for identity in identities if identity is not None)
     roster = Roster(ids, keys, os.urandom(32)) if pinned else Roster(ids)
-    seal = Masked()
-    session, setting = seal.session(_RUN, roster, "bench"), seal.setting(_RUN, roster, "bench")
-    ends = {
-        name: MaskedClient(setting, number, SystemRandomness(), identities[number]) for number, name in enumerate(ids)
-    }
-
-    def exchange(name: str, out: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        one = np.ones(1, dtype=np.int64)
-        return {client: ends[client].step(message, lambda _: (one, 32)) for client, message in out.items()}
-
-    made = [0]
+    talk, made = Conversation(Masked(), roster, identities), [0]
+    one = dict.fromkeys(ids, np.ones(1, dtype=np.int64))
     for request in (b"first", b"later"):
-        total, *_ = session.sum(request, 1, 32, exchange, last=request == b"later", reserve=lambda: None)
-        if total.tolist() != [_CLIENTS]:
+        outcome = talk.open(one, _CLIENTS, request=request, last=request == b"later")
+        if outcome.values.tolist() != [_CLIENTS]:
             raise AssertionError("the masked sum is not exact")
-        made.append(session.trips)
+        made.append(talk.trips)
     return {"name": "trips", "pinned": pinned, "clients": _CLIENTS, "first": made[1], "later": made[2] - made[1]}
 
 
@@ -182,7 +174,7 @@ def _kept() -> Iterator[dict[str, Any]]:
                 folder=folder / str(epsilon),
                 home=home,
                 jobs=1,
-                quiet=True,
+                observer=Silent(),
             )
             scored.append(sum(int(line) for line in book.read_text().split()))
         yield {"name": "rerun", "clients": _CLIENTS, "scored": scored[0], "scored_again": scored[1]}

@@ -26,14 +26,14 @@ from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECOR
 from flwr.serverapp import Grid, ServerApp
 from flwr.simulation import run_simulation
 
+from hushtune.client.rows import Rows
+from hushtune.core.observer import Observer, Silent
+from hushtune.core.space import Candidates, Config, Float, FloatArray, Space
 from hushtune.flower import FlowerFederation, register
-from hushtune.methods.vote import Vote
-from hushtune.privacy.skellam import IntArray
-from hushtune.progress import Progress
-from hushtune.rows import Rows
-from hushtune.seals.masked import Masked
-from hushtune.space import Candidates, Config, Float, FloatArray, Space
-from hushtune.tuning import conduct
+from hushtune.methods.vote.method import Vote
+from hushtune.privacy.noise.skellam import IntArray
+from hushtune.run.tuning import tune
+from hushtune.seals.masked.seal import Masked
 
 _VOTES = 5
 _SHARES = 15  # of SecAgg+, from 20 nodes on
@@ -57,20 +57,20 @@ def _ballot(node: int, length: int) -> IntArray:
     return (_order(node, length) < _VOTES).astype(np.int64)
 
 
-def rows(nodes: Sequence[int], length: int, repeats: int, progress: Progress) -> Iterator[dict[str, Any]]:
+def rows(nodes: Sequence[int], length: int, repeats: int, observer: Observer) -> Iterator[dict[str, Any]]:
     """One row per number of nodes: medians over the repeats, taken in turns."""
     logging.getLogger("flwr").setLevel(logging.WARNING)
     os.environ.update({"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"})
     for count in nodes:
-        yield _row(count, length, repeats, progress)
+        yield _row(count, length, repeats, observer)
 
 
-def _row(count: int, length: int, repeats: int, progress: Progress) -> dict[str, Any]:
+def _row(count: int, length: int, repeats: int, observer: Observer) -> dict[str, Any]:
     found: dict[str, Any] = {}
     expected = np.sum([_ballot(node, length) for node in range(count)], axis=0)
     candidates = Space(x=Float(0.0, length - 1.0)).candidates([{"x": float(at)} for at in range(length)])
     server_app = ServerApp()
-    with tempfile.TemporaryDirectory() as home, progress.phase(f"{count} nodes", 2 * repeats) as advance:
+    with tempfile.TemporaryDirectory() as home, observer.phase(f"{count} nodes", 2 * repeats) as advance:
 
         @server_app.main()
         def main(grid: Grid, context: Context) -> None:
@@ -104,8 +104,8 @@ def _figures(
         "secagg_seconds": round(other, 2),
         "times_faster": round(other / mine, 2),
         **federation.traffic.per_client(count),
-        "neighbours": Masked().shape(count).degree,
-        "secagg_neighbours": (_SHARES if count >= 20 else count) - 1,
+        "degree": Masked().shape(count).degree,
+        "secagg_degree": (_SHARES if count >= 20 else count) - 1,
         "runs": [[round(a, 2), round(b, 2)] for a, b in zip(ours, theirs, strict=True)],
     }
 
@@ -142,9 +142,8 @@ def _masked_vote(
 ) -> tuple[float, FlowerFederation]:
     """Seconds of one exact vote, keys included."""
     start = time.perf_counter()
-    federation = FlowerFederation(grid, None, count, timeout=600, home=home, simulated=False, quiet=True)
-    method = Vote(k=_VOTES, decode="argmax")
-    result = conduct(federation, candidates, method, None, Masked(), None, None, None, quiet=True, seed=None)
+    federation = FlowerFederation(grid, nodes=count, home=home, observer=Silent())
+    result = tune(federation, candidates, method=Vote(k=_VOTES, decode="argmax"), seal=Masked(), observer=Silent())
     seconds = time.perf_counter() - start
     if result.opened[0].blocks["votes"] != expected.tolist():
         raise AssertionError("the masked vote is not exact")

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.bench.fts_simulation import Arm, Simulated, Task
-from hushtune.checks import integer
-from hushtune.space import Float, Space
+from experiments.dp_fts_de.simulation import Arm, Simulated, Task
+from hushtune.core.checks import integer
+from hushtune.core.space import Float, Space
 
 _POINTS, _OBSERVATIONS, _TIMES = 1_000, 50, 5
 _PUBLISHED = 17.2 - 0.85  # CPU seconds of an iteration with 29 agents in the authors' code, its objective excluded

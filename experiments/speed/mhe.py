@@ -12,26 +12,26 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.client import Client, Party
-from hushtune.errors import SettingError
-from hushtune.forms import Form
-from hushtune.method import Facts
-from hushtune.methods.cells import Cells
-from hushtune.methods.combine import Combine
-from hushtune.methods.tallies import CellCounts, ConfigSums
-from hushtune.mhe.process import Sidecar
-from hushtune.objectives.base import objective
-from hushtune.privacy.skellam import IntArray
-from hushtune.progress import Progress
-from hushtune.randomness import SystemRandomness
-from hushtune.roster import Roster
-from hushtune.rows import WHOLE
-from hushtune.seals.threshold import Threshold
-from hushtune.seals.threshold_client import Asked, ThresholdClient
-from hushtune.search import Search
-from hushtune.simulation import Shortcut
-from hushtune.space import Candidates, Config, Float, Space
-from hushtune.trials import TrialStore
+from hushtune.client.client import Client, Party
+from hushtune.client.objectives.base import objective
+from hushtune.client.rows import WHOLE
+from hushtune.client.search.base import Search
+from hushtune.client.trials import TrialStore
+from hushtune.core.errors import SettingError
+from hushtune.core.observer import Observer
+from hushtune.core.randomness import SystemRandomness
+from hushtune.core.roster import Roster
+from hushtune.core.space import Candidates, Config, Float, Space
+from hushtune.methods.base import Facts
+from hushtune.methods.combine.cells import Cells
+from hushtune.methods.combine.method import Combine
+from hushtune.methods.combine.tallies import CellCounts, ConfigSums
+from hushtune.privacy.noise.skellam import IntArray
+from hushtune.run.simulation import Shortcut
+from hushtune.seals.forms import Form
+from hushtune.seals.threshold.process import Sidecar
+from hushtune.seals.threshold.seal import Threshold
+from hushtune.testing.conversation import Conversation
 
 Vectors = dict[str, dict[str, IntArray]]
 """What each client contributes, by block."""
@@ -63,38 +63,29 @@ class Room:
     def __init__(self, clients: int, ring: int) -> None:
         self.seal = Threshold(ring=ring, smudging=0.0)
         self.ids = tuple(f"client-{at:02}" for at in range(clients))
-        self.ends = {id_: ThresholdClient(_RUN, at, clients, "bench") for at, id_ in enumerate(self.ids)}
-        self.server = self.seal.session(_RUN, Roster(self.ids), "bench")
-        self.bytes = 0
+        self._talk = Conversation(self.seal, Roster(self.ids))
 
     def open(self, form: Form, vectors: Vectors, largest: int) -> tuple[Any, dict[str, Any]]:
         """What is opened, and a row of what that took."""
-        clients, length = len(self.ids), len(vectors[self.ids[0]][form.block])
-        circuit = self.seal.circuit(form, clients, largest, length)
-        asked = Asked(circuit, form, largest, self.seal.deviation(form, clients))
-
-        def exchange(name: str, out: Mapping[str, bytes]) -> Mapping[str, bytes]:
-            replies = {}
-            for client, message in out.items():
-                vector = vectors[client]
-                replies[client] = self.ends[client].step(message, asked, lambda v=vector: v)  # type: ignore[misc]
-                self.bytes += len(message) + len(replies[client])
-            return replies
-
-        began, wall, sent = self._cpu(), time.monotonic(), self.bytes
-        values = self.server.open(b"request", form, length, largest, exchange, last=False, reserve=lambda: None)
-        bits = self.seal.bits(circuit, form, clients, length)
-        return values, {
+        clients = len(self.ids)
+        blocks = {name: len(values) for name, values in vectors[self.ids[0]].items()}
+        whole = {client: np.concatenate(list(own.values())) for client, own in vectors.items()}
+        circuit = self.seal.circuit(form, clients, largest, form.length(blocks))
+        began, wall, sent = self._cpu(), time.monotonic(), self._talk.bytes
+        outcome = self._talk.open(whole, largest, form=form, blocks=blocks, last=False)
+        return outcome.values, {
             "cpu_seconds": self._cpu() - began,
             "wall_seconds": time.monotonic() - wall,
-            "bytes_per_client": (self.bytes - sent) // clients,
-            "lambda": round(bits, 1),
-            "degrees": "x".join(str(len(one) - 1) for one in asked.circuit.series),
+            "bytes_per_client": (self._talk.bytes - sent) // clients,
+            "lambda": outcome.smudging,
+            "degrees": "x".join(str(len(one) - 1) for one in circuit.series),
         }
 
     def sidecars(self) -> list[Sidecar]:
         """Everybody's processes."""
-        running = [end._sidecar for end in self.ends.values()] + [self.server._keys and self.server._keys.evaluator]
+        ends: list[Any] = list(self._talk.clients.values())
+        server: Any = self._talk.server
+        running = [end._sidecar for end in ends] + [server._keys and server._keys.evaluator]
         return [one for one in running if one is not None]
 
     def _cpu(self) -> float:
@@ -106,11 +97,11 @@ class Room:
             one.close()
 
 
-def rows(clients: list[int], progress: Progress) -> Iterator[dict[str, Any]]:
+def rows(clients: list[int], observer: Observer) -> Iterator[dict[str, Any]]:
     """For each number of clients: PF-Mean, PF-DBSCAN, and every primitive."""
     for count in clients:
         ring = SETTINGS.get(count, 2**15)
-        with tempfile.TemporaryDirectory() as folder, progress.phase(f"{count} parties", 4) as advance:
+        with tempfile.TemporaryDirectory() as folder, observer.phase(f"{count} parties", 4) as advance:
             room = Room(count, ring)
             try:
                 yield from _rows(room, ring, Path(folder), advance)

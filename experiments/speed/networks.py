@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-
 import torch
-from hushtune.bench.dp_hype_tasks import adult, mnist
-from hushtune.objectives.neural import TorchObjective, data_of
-from hushtune.objectives.stacked import SharedDropout, order_of, prepared
-from hushtune.progress import Progress
-from hushtune.rows import Rows
-from hushtune.space import Candidates, Choice, Config, FloatArray, Space
 from torch import nn
+
+from experiments.dp_hype.tasks import adult, mnist
+from hushtune.client.objectives.neural import TorchObjective, data_of
+from hushtune.client.objectives.stacked import SharedDropout, order_of, prepared
+from hushtune.client.rows import Rows
+from hushtune.core.observer import Observer
+from hushtune.core.space import Candidates, Choice, Config, FloatArray, Space
 
 RATES = (0.5, 0.1, 0.05, 1e-3, 5e-3, 1e-5, 1e-6, 5e-6, 5e-7, 1e-7)
 DECAYS = (0.0, 0.1, 0.25, 0.99, 1.0)
@@ -56,12 +56,12 @@ _CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], str, int]] = {
 }
 
 
-def rows(count: int, progress: Progress) -> Iterator[dict[str, Any]]:
+def rows(count: int, observer: Observer) -> Iterator[dict[str, Any]]:
     """One row per network: CPU seconds of both ways, on `count` rows of random data."""
     configs = paper_grid().configs
     torch.set_num_threads(1)
     peak = _peak()
-    with progress.phase("networks", len(_CASES)) as advance:
+    with observer.phase("networks", len(_CASES)) as advance:
         for name, (module, shape, loss, classes) in _CASES.items():
             rng = np.random.default_rng(0)
             data = Rows(rng.normal(size=(count, *shape)).astype(np.float32), rng.integers(0, classes, count))

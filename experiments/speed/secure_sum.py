@@ -11,63 +11,44 @@ from typing import Any
 
 import numpy as np
 
-from hushtune import svg
-from hushtune.files import replace
-from hushtune.identity import Identity
-from hushtune.progress import Progress
-from hushtune.randomness import SystemRandomness
-from hushtune.roster import Roster
-from hushtune.seals.masked import Masked
-from hushtune.seals.masked_client import MaskedClient
-
-_RUN = "0" * 32
+from hushtune.core import svg
+from hushtune.core.files import replace
+from hushtune.core.identity import Identity
+from hushtune.core.observer import Observer, Silent
+from hushtune.core.roster import Roster
+from hushtune.seals.masked.seal import Masked
+from hushtune.testing.conversation import Conversation
 
 
-def rows(clients: list[int], neighbours: int | None, length: int, progress: Progress) -> Iterator[dict[str, Any]]:
+def rows(clients: list[int], degree: int | None, length: int, observer: Observer) -> Iterator[dict[str, Any]]:
     """One row per number of clients: a first sum of a run, pinned and signed, nobody dropping out."""
-    _row(4, None, length, Progress(quiet=True))  # imports and tables are not what is measured
+    _row(4, None, length, Silent())  # imports and tables are not what is measured
     for count in clients:
-        yield _row(count, neighbours, length, progress)
+        yield _row(count, degree, length, observer)
 
 
-def _row(count: int, neighbours: int | None, length: int, progress: Progress) -> dict[str, Any]:
-    seal = Masked(neighbours=neighbours)
+def _row(count: int, degree: int | None, length: int, observer: Observer) -> dict[str, Any]:
+    seal = Masked(degree=degree)
     identities = [Identity.new() for _ in range(count)]
     roster = Roster(tuple(f"client-{i}" for i in range(count)), tuple(i.public for i in identities), os.urandom(32))
     vectors = np.random.default_rng(0).integers(0, 2, (count, length))
-    wire = {"bytes": 0}
     start = time.process_time()
-    session, setting = seal.session(_RUN, roster, "bench"), seal.setting(_RUN, roster, "bench")
-    ends = {
-        name: MaskedClient(setting, number, SystemRandomness(), identities[number])
-        for number, name in enumerate(roster.ids)
-    }
-    numbers = {name: number for number, name in enumerate(roster.ids)}
-
-    def exchange(name: str, out: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        replies = {}
-        with progress.phase(f"{count} clients: {name}", len(out)) as advance:
-            for client, message in out.items():
-                vector = vectors[numbers[client]]
-                replies[client] = ends[client].step(message, lambda _, v=vector: (v, 32))  # type: ignore[misc]
-                wire["bytes"] += len(message) + len(replies[client])
-                advance(1)
-        return replies
-
-    total, missing, _ = session.sum(b"request", length, 32, exchange, last=True, reserve=lambda: None)
+    talk = Conversation(seal, roster, identities)
+    outcome = talk.open(dict(zip(roster.ids, vectors, strict=True)), count, observer=observer)
     seconds = time.process_time() - start
+    shape = seal.shape(count)
     return {
         "name": "secure-sum",
         "clients": count,
         "length": length,
-        "neighbours": setting.shape.degree,
-        "threshold": setting.shape.threshold,
-        "secure": neighbours is None,
+        "degree": shape.degree,
+        "threshold": shape.threshold,
+        "secure": degree is None,
         "cpu_seconds": round(seconds, 3),
         "cpu_ms_per_client": round(1000 * seconds / count, 2),
-        "bytes_per_client": wire["bytes"] // count,
-        "trips": session.trips,
-        "exact": bool((total == vectors.sum(0)).all() and not missing),
+        "bytes_per_client": talk.bytes // count,
+        "trips": talk.trips,
+        "exact": bool((outcome.values == vectors.sum(0)).all() and not outcome.missing),
     }
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.adaptive import search_on
-from hushtune.methods.surfaces import KINDS, surfaces
-from hushtune.pairs import Pairs
-from hushtune.search import default_jobs
-from hushtune.space import Config, Float, FloatArray, Int, Space
+from hushtune.client.pairs import Pairs
+from hushtune.client.search.adaptive import search_on
+from hushtune.client.search.base import default_jobs
+from hushtune.core.space import Config, Float, FloatArray, Int, Space
+from hushtune.methods.surface.models import KINDS, surfaces
 
 _SPACE = Space(a=Float(1e-4, 1.0, log=True), b=Float(0.0, 1.0), c=Int(1, 100), d=Float(1e-3, 10.0, log=True))
 _POINTS = 4_096

@@ -17,6 +17,11 @@ Hushtune = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def hushtune(monkeypatch: pytest.MonkeyPatch, capfd: Any) -> Iterator[Hushtune]:
     """The command line in this process: what it prints and its exit code are those of a process of its own."""
+    yield from in_this_process(main, monkeypatch, capfd)
+
+
+def in_this_process(program: Callable[[], None], monkeypatch: pytest.MonkeyPatch, capfd: Any) -> Iterator[Hushtune]:
+    """Calls a program that reads its arguments from `sys.argv` and ends by exiting."""
     before = signal.getsignal(signal.SIGTERM)
 
     def call(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -24,7 +29,7 @@ def hushtune(monkeypatch: pytest.MonkeyPatch, capfd: Any) -> Iterator[Hushtune]:
         monkeypatch.setattr(sys, "argv", command)
         capfd.readouterr()
         with pytest.raises(SystemExit) as ended:
-            main()
+            program()
         said = capfd.readouterr()
         return subprocess.CompletedProcess(command, int(ended.value.code or 0), said.out, said.err)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Hushtune
-from tests.test_study import GOOD
+from tests.cli.test_studyfile import GOOD
 
 STUDY = GOOD.replace("clients = 4", "clients = 12")
 
@@ -151,6 +151,7 @@ def test_help_and_version(hushtune: Hushtune) -> None:
     ("arguments", "message"),
     [
         (["foo"], "No such command 'foo'; see `hushtune --help`"),
+        (["bench"], "No such command 'bench'; see `hushtune --help`"),  # `python -m experiments`, from a clone
         (["plan"], "Missing option '--clients'; see `hushtune plan --help`"),
         (["ledger", "limit", "x", "--epsilon", "a"], "'a' is not a valid float; see `hushtune ledger limit --help`"),
         (["run", "nosuch.toml", "--out", "x"], "study file nosuch.toml does not exist"),

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.conftest import Hushtune
 
 from hushtune.cli.options import print_json
-from hushtune.roster import Roster
+from hushtune.core.roster import Roster
 
 
 def object_of(hushtune: Hushtune, *arguments: str | Path) -> Any:

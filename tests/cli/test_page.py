@@ -11,7 +11,7 @@ import typer
 
 from hushtune.cli import EXIT_CODES
 from hushtune.cli.app import app
-from hushtune.study import _TABLES
+from hushtune.cli.studyfile import _TABLES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from hushtune.bench.basics import STARTS
+from experiments.speed.basics import STARTS
 
 HEAVY = {"numpy", "scipy", "sklearn", "pandas", "joblib", "optuna", "dp_accounting", "cryptography", "torch", "flwr"}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import hushtune as ht
-from hushtune.study import read
+from hushtune.cli.studyfile import read
 
 GOOD = """
 [data]
@@ -37,26 +37,30 @@ def write(tmp_path: Path, text: str) -> Path:
 
 
 def test_a_study_becomes_the_arguments_of_tune(tmp_path: Path) -> None:
-    study = read(write(tmp_path, GOOD + "[simulation]\nseed = 3\n[seal]\nname = 'clear'\ndropouts = 0.2\n"))
-    assert len(study.clients) == 4
+    found = read(write(tmp_path, GOOD + "[simulation]\nseed = 3\n[seal]\nname = 'clear'\ndropouts = 0.2\n"))
+    study = found.study
+    assert len(found.clients) == 4
     assert len(study.candidates) == 12
     assert study.method == ht.Vote(2)
     assert study.privacy == ht.Privacy(1.0)
     assert study.seal == ht.Clear(dropouts=0.2)
-    assert study.simulation is not None
-    assert study.simulation.seed == 3
-    assert sum(len(client.data) for client in study.clients) == 1438
+    assert found.simulation is not None
+    assert found.simulation.seed == 3
+    assert sum(len(client.data) for client in found.clients) == 1438
 
 
 def test_a_study_may_have_clients_search_a_space(tmp_path: Path) -> None:
     text = GOOD.replace("[candidates]\ngrid = { C = 2 }\n", "").replace('name = "vote"\nk = 2', 'name = "surface"')
-    study = read(write(tmp_path, text))
+    found = read(write(tmp_path, text))
+    study = found.study
     assert isinstance(study.candidates, ht.Space)
     assert study.method == ht.Surface()
     assert study.search is None
-    study = read(write(tmp_path, text + "[search]\ntrials = 7\nsampler = 'random'\n"))
+    found = read(write(tmp_path, text + "[search]\ntrials = 7\nsampler = 'random'\n"))
+    study = found.study
     assert study.search == ht.Search.adaptive(7, "random")
-    study = read(write(tmp_path, text + "[candidates]\nsample = 9\n[search]\nseed = 4\n"))
+    found = read(write(tmp_path, text + "[candidates]\nsample = 9\n[search]\nseed = 4\n"))
+    study = found.study
     assert study.search == ht.Search(4)
     assert isinstance(study.candidates, ht.Candidates)
 

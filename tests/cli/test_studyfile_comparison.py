@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Hushtune, hushtune  # noqa: F401 (a fixture)
-from tests.test_study import GOOD, write
+from tests.cli.test_studyfile import GOOD, write
 
 import hushtune as ht
-from hushtune.study import read, read_comparison
+from hushtune.cli.studyfile import read, read_comparison
 
 LISTED = """
 [compare]
@@ -35,7 +35,7 @@ def test_a_comparison_is_read(tmp_path: Path) -> None:
 
 def test_what_it_leaves_out_is_the_studys_own(tmp_path: Path) -> None:
     study = read_comparison(compared(tmp_path, "[compare]"))
-    assert study.methods == [read(write(tmp_path, GOOD)).method]
+    assert study.methods == [read(write(tmp_path, GOOD)).study.method]
     assert study.seals == [ht.Masked()]
     assert study.privacies == [ht.Privacy(1.0)]
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import hushtune as ht
-from hushtune import study
+from hushtune.cli import studyfile as study
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 OWN = """
 [clients]
 factory = "walked_clients:clients"

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 import hushtune as ht
-from hushtune.calibration import calibrate, plan_of
-from hushtune.client import Party
-from hushtune.methods.ballots import TopVotes
+from hushtune.client.client import Party
+from hushtune.client.request import Request
+from hushtune.client.trials import TrialStore
+from hushtune.core.randomness import SystemRandomness
+from hushtune.core.roster import Roster
+from hushtune.core.wire import unpack
+from hushtune.methods.vote.ballots import TopVotes
 from hushtune.privacy.accounting import Sums
-from hushtune.privacy.request import Request
-from hushtune.randomness import SystemRandomness
-from hushtune.roster import Roster
+from hushtune.privacy.calibration import calibrate, plan_of
 from hushtune.seals.clear import Clear
-from hushtune.trials import TrialStore
-from hushtune.wire import unpack
 
 CANDIDATES = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=5)
 QUERY = TopVotes(2, CANDIDATES, 0)

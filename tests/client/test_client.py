@@ -8,9 +8,9 @@ import pytest
 from tests.observed import Observed
 
 import hushtune as ht
-from hushtune.client import Party
-from hushtune.randomness import SystemRandomness
-from hushtune.trials import TrialStore
+from hushtune.client.client import Party
+from hushtune.client.trials import TrialStore
+from hushtune.core.randomness import SystemRandomness
 
 CONFIGS = [{"x": 0.0}, {"x": 0.5}, {"x": 1.0}]
 

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 import hushtune as ht
-from hushtune.bounds import KHot
-from hushtune.calibration import calibrate
-from hushtune.privacy import release
+from hushtune.client import release
+from hushtune.core.wire import unpack
 from hushtune.privacy.accounting import Sums
-from hushtune.wire import unpack
+from hushtune.privacy.bounds import KHot
+from hushtune.privacy.calibration import calibrate
 
 WATCHED = ("/privacy/", "/run.py", "/runfolder.py", "/files.py", "/federation/", "/seals/")
 PRIVACY = ht.Privacy(2.0)
@@ -66,7 +66,7 @@ def tune(seal: str, home: Path, folder: Path, left: Path) -> ht.Result:
             home=home,
             folder=folder,
             jobs=1,
-            quiet=True,
+            observer=ht.Silent(),
         )
     finally:
         local.respond = real  # type: ignore[attr-defined]

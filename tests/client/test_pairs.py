@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from hushtune.pairs import FINEST, Pairs, blocks_of, read, written
+from hushtune.client.pairs import FINEST, Pairs, blocks_of, read, written
 
 RANGE = (-2.0, 3.0)
 

@@ -15,14 +15,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import hushtune as ht
-from hushtune.client import Party
-from hushtune.methods.ballots import TopVotes
-from hushtune.privacy.noise import Noise
-from hushtune.privacy.release import contribution
-from hushtune.privacy.request import parts_of
-from hushtune.randomness import SimulatedRandomness
-from hushtune.rows import Parts
-from hushtune.trials import TrialStore
+from hushtune.client.client import Party
+from hushtune.client.release import contribution
+from hushtune.client.request import parts_of
+from hushtune.client.rows import Parts
+from hushtune.client.trials import TrialStore
+from hushtune.core.randomness import SimulatedRandomness
+from hushtune.methods.vote.ballots import TopVotes
+from hushtune.privacy.noise.base import Noise
 
 CANDIDATES = ht.Space(logisticregression__C=ht.Float(1e-3, 1e3, log=True)).grid(logisticregression__C=8)
 QUERY = TopVotes(2, CANDIDATES, 0)
@@ -137,7 +137,7 @@ def hospitals(count: int = 4) -> list[ht.Client]:
 @pytest.mark.long
 def test_few_large_clients_end_to_end(tmp_path: Path) -> None:
     privacy = ht.Privacy(2.0, unit="record")
-    settings = {"method": ht.Vote(k=2, voters=40), "privacy": privacy, "quiet": True, "jobs": 1}
+    settings = {"method": ht.Vote(k=2, voters=40), "privacy": privacy, "observer": ht.Silent(), "jobs": 1}
     result = ht.tune(hospitals(), CANDIDATES, home=tmp_path / "home", folder=tmp_path / "run", **settings)  # type: ignore[arg-type]
     assert all(check.holds for check in ht.verify(tmp_path / "run"))
     for part in (
@@ -165,7 +165,9 @@ def test_few_large_clients_end_to_end(tmp_path: Path) -> None:
 
 def test_a_ledger_of_clients_takes_no_records(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    ht.tune(hospitals(), CANDIDATES, method=ht.Vote(2), privacy=ht.Privacy(1.0), home=home, quiet=True, jobs=1)
+    ht.tune(
+        hospitals(), CANDIDATES, method=ht.Vote(2), privacy=ht.Privacy(1.0), home=home, observer=ht.Silent(), jobs=1
+    )
     with pytest.raises(ht.LedgerError, match="counts per client, but the run counts per record"):
         ht.tune(
             hospitals(),
@@ -173,7 +175,7 @@ def test_a_ledger_of_clients_takes_no_records(tmp_path: Path) -> None:
             method=ht.Vote(2, voters=10),
             privacy=ht.Privacy(1.0, unit="record"),
             home=home,
-            quiet=True,
+            observer=ht.Silent(),
             jobs=1,
         )
 
@@ -265,11 +267,11 @@ def test_a_client_with_trials_of_its_own_refuses_to_be_split(tmp_path: Path) -> 
     """Whatever the coordinator checks: the client checks it too."""
     import optuna
 
-    from hushtune.calibration import plan_of
+    from hushtune.client.release import respond
+    from hushtune.client.request import Request
+    from hushtune.core.roster import Roster
+    from hushtune.privacy.calibration import plan_of
     from hushtune.privacy.ledger import Ledger
-    from hushtune.privacy.release import respond
-    from hushtune.privacy.request import Request
-    from hushtune.roster import Roster
 
     inside = party(tmp_path, patients())
     inside.client.trials = optuna.create_study()

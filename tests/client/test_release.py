@@ -8,24 +8,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.privacy.harness import CANDIDATES, NOISE, PLAN, PRIVACY, ROSTER, RUN, party, refusal, request
+from tests.client.harness import CANDIDATES, NOISE, PLAN, PRIVACY, ROSTER, RUN, party, refusal, request
 
 import hushtune as ht
-from hushtune.bounds import KHot
-from hushtune.client import Party
-from hushtune.errors import BoundError
-from hushtune.methods.ballots import TopVotes
-from hushtune.privacy import skellam
-from hushtune.privacy.events import SkellamShift
-from hushtune.privacy.noise import Noise
-from hushtune.privacy.release import contribution, respond
-from hushtune.privacy.request import Request
-from hushtune.randomness import SimulatedRandomness
-from hushtune.roster import Roster
-from hushtune.rows import WHOLE
-from hushtune.seals.clear import Clear, vector_of
-from hushtune.seals.threshold_wire import packed
-from hushtune.wire import pack, unpack
+from hushtune.client.client import Party
+from hushtune.client.release import contribution, respond
+from hushtune.client.request import Request
+from hushtune.client.rows import WHOLE
+from hushtune.core.errors import BoundError
+from hushtune.core.randomness import SimulatedRandomness
+from hushtune.core.roster import Roster
+from hushtune.core.wire import pack, unpack
+from hushtune.methods.vote.ballots import TopVotes
+from hushtune.privacy.bounds import KHot
+from hushtune.privacy.events.sums import SkellamShift
+from hushtune.privacy.noise.base import Noise, skellam
+from hushtune.seals.clear import Clear
+from hushtune.seals.plain import vector_of
+from hushtune.seals.threshold.wire import packed
 
 
 def test_a_contribution_is_the_ballot_plus_noise_and_charged_before(tmp_path: Path) -> None:

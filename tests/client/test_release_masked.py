@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.privacy.harness import NOISE, PLAN, RUN, party, refusal, request
+from tests.client.harness import NOISE, PLAN, RUN, party, refusal, request
 
 import hushtune as ht
-from hushtune.client import Party
-from hushtune.privacy.noise import Noise
-from hushtune.privacy.release import respond
-from hushtune.privacy.request import Request
-from hushtune.roster import Roster
+from hushtune.client.client import Party
+from hushtune.client.release import respond
+from hushtune.client.request import Request
+from hushtune.core.roster import Roster
+from hushtune.core.wire import pack, unpack
+from hushtune.privacy.noise.base import Noise
 from hushtune.seals.clear import Clear
-from hushtune.wire import pack, unpack
+from hushtune.seals.ends import Ask, ServerEnd, Trip, converse
 
 MASKED = ht.Masked()
 THREE = Roster(("a", "b", "c"))
@@ -31,20 +32,24 @@ def masked_run(tmp_path: Path, tamper: Any = None) -> tuple[Any, dict[str, Party
     parties = {name: party(tmp_path, name=name) for name in THREE.ids}
     view: list[tuple[str, str, bytes]] = []
 
-    def exchange(trip: str, out: Any) -> dict[str, bytes]:
+    def exchange(trip: Trip) -> dict[str, bytes]:
         replies = {}
-        for name, message in out.items():
-            view.append((trip, name, message))
-            replies[name] = respond(tamper(trip, name, message) if tamper else message, parties[name], THREE)
+        for name, message in trip.messages.items():
+            view.append((trip.name, name, message))
+            replies[name] = respond(tamper(trip.name, name, message) if tamper else message, parties[name], THREE)
         return replies
 
-    session = MASKED.session(RUN, THREE, masked_request().terms())
-    outcome = session.sum(masked_request().to_bytes(), 5, 32, exchange, True, lambda: None)
-    return outcome, parties, view
+    asked = masked_request()
+    return opened(MASKED.server(RUN, THREE, asked.terms()), asked, exchange), parties, view
+
+
+def opened(server: ServerEnd, asked: Request, exchange: Any) -> Any:
+    ask = Ask(asked.to_bytes(), 5, 2**20, 3, True, None, 5)
+    return converse(server.open(ask), exchange, lambda: None)
 
 
 def test_a_masked_run_is_charged_once_and_its_messages_are_answered_once(tmp_path: Path) -> None:
-    (total, missing, _), parties, view = masked_run(tmp_path)
+    (total, missing, *_), parties, view = masked_run(tmp_path)
     assert not missing
     assert np.abs(total - [3, 3, 0, 0, 0]).max() < 60
     for inside in parties.values():
@@ -70,8 +75,8 @@ def test_lost_state_means_refusal(tmp_path: Path) -> None:
     [
         ({"noise": Noise(NOISE.scale * 0.9)}, "not what the run's plan announced"),
         ({"roster": Roster(tuple("abcdefghij")).digest()}, "roster is not the one"),
-        ({"seal": Clear()}, "not of this run and seal"),
-        ({"run": "1" * 32}, "not of this run and seal"),
+        ({"seal": Clear()}, "must come through that seal"),
+        ({"run": "1" * 32}, "not of this run"),
     ],
 )
 @pytest.mark.parametrize("trip", ["keys", "input"])
@@ -93,16 +98,9 @@ def test_a_request_is_checked_in_every_trip_that_carries_it(
 
 def masked_opening(parties: dict[str, Party], first_round: int, asked: Request) -> Any:
     """A server that starts at a round of its choice; what it opened, or why not."""
-    session = MASKED.session(RUN, THREE, asked.terms(), first_round)
+    server = MASKED.server(RUN, THREE, asked.terms(), first_round)
     try:
-        return session.sum(
-            asked.to_bytes(),
-            5,
-            32,
-            lambda trip, out: {n: respond(m, parties[n], THREE) for n, m in out.items()},
-            True,
-            lambda: None,
-        )
+        return opened(server, asked, lambda trip: {n: respond(m, parties[n], THREE) for n, m in trip.messages.items()})
     except ht.AbortedError as error:
         return str(error)
 
@@ -114,12 +112,13 @@ def test_a_step_is_opened_once_whatever_round_seal_or_process_asks(tmp_path: Pat
     assert "answered already, for another request" in masked_opening(parties, 5, masked_request())
     restarted = {name: party(tmp_path, name=name) for name in THREE.ids}
     assert "answered already, for another request" in masked_opening(restarted, 9, masked_request())
-    clear = respond(masked_request(seal=Clear()).to_bytes(), parties["a"], THREE)
-    assert "answered already, for another request" in refusal(clear)
+    clear = masked_request(seal=Clear()).to_bytes()
+    assert "the run is under seal 'masked'" in refusal(respond(clear, parties["a"], THREE))
+    assert "answered already, for another request" in refusal(respond(clear, party(tmp_path, name="a"), THREE))
 
 
 def test_a_seal_with_too_few_neighbours_is_refused_unless_the_policy_allows_it(tmp_path: Path) -> None:
-    few = masked_request(seal=ht.Masked(neighbours=1))
+    few = masked_request(seal=ht.Masked(degree=1))
     message = pack({"kind": "masked", "run": RUN, "trip": "keys", "round": 0}, few.to_bytes())
     assert "insecure=True" in refusal(respond(message, party(tmp_path), THREE))
     none_corrupt = masked_request(seal=ht.Masked(corrupt=0.0))
@@ -149,7 +148,7 @@ def test_the_next_step_is_taken_up_by_a_server_that_was_interrupted(tmp_path: Pa
     assert isinstance(masked_opening(parties, 0, masked_request(**both)), tuple)
     restarted = {name: party(tmp_path, name=name) for name in THREE.ids}
     assert "answered already" in masked_opening(restarted, 0, masked_request(step=1, **both))
-    total, missing, _ = masked_opening(restarted, 1_000_000, masked_request(step=1, **both))
+    total, missing, *_ = masked_opening(restarted, 1_000_000, masked_request(step=1, **both))
     assert not missing
     assert np.abs(total - [3, 3, 0, 0, 0]).max() < 60
 
@@ -166,3 +165,26 @@ def test_a_run_whose_secrets_were_forgotten_is_refused_even_without_a_ledger(tmp
     reply = respond(pack({**keys, "run": first, "round": 1}, masked_request(run=first).to_bytes()), inside, THREE)
     assert "state is lost" in refusal(reply)
     assert sum(session is not None for session in inside.sessions.values()) == 16
+
+
+def test_a_message_of_another_seal_does_not_reach_the_runs_own(tmp_path: Path) -> None:
+    """The ledger keeps a reply under its seal's name for the place: through another seal it would be given twice."""
+    seen: list[bytes] = []
+
+    def twice(trip: str, name: str, message: bytes) -> bytes:
+        if (trip, name) == ("unmask", "b"):
+            header, parts = unpack(message)
+            seen.append(message)
+            for kind in ("threshold", "request"):
+                other = pack({**header, "kind": kind, "turn": 0}, *parts)
+                assert "the run is under seal 'masked'" in refusal(respond(other, parties["b"], THREE))
+        return message
+
+    parties = {name: party(tmp_path, name=name) for name in THREE.ids}
+    asked = masked_request()
+
+    def exchange(trip: Trip) -> dict[str, bytes]:
+        return {n: respond(twice(trip.name, n, m), parties[n], THREE) for n, m in trip.messages.items()}
+
+    opened(MASKED.server(RUN, THREE, asked.terms()), asked, exchange)
+    assert len(seen) == 1

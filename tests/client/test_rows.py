@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hushtune as ht
-from hushtune.rows import Parts
+from hushtune.client.rows import Parts
 
 PLACES = Parts(7)
 CONTENT = Parts(7, "add-remove")

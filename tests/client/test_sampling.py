@@ -12,22 +12,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import skellam
-from tests.privacy.harness import CANDIDATES, ROSTER, party, refusal, request
+from tests.client.harness import CANDIDATES, ROSTER, party, refusal, request
 
 import hushtune as ht
-from hushtune.bench.fts import moments_epsilon, pld_epsilon
-from hushtune.bounds import Ball, KHot
-from hushtune.methods.ballots import SoftVotes
+from experiments.dp_fts_de.experiment import moments_epsilon, pld_epsilon
+from hushtune.client.query import register
+from hushtune.client.release import contribution, respond
+from hushtune.client.rows import WHOLE
+from hushtune.core.randomness import SimulatedRandomness
+from hushtune.methods.vote.ballots import SoftVotes
 from hushtune.privacy.accounting import epsilon_of, rdp_of, renyi_epsilon
-from hushtune.privacy.events import GaussianVector, SkellamVector
-from hushtune.privacy.noise import Noise
-from hushtune.privacy.registry import event_from_json, event_to_json
-from hushtune.privacy.release import contribution, respond
-from hushtune.query import register
-from hushtune.randomness import SimulatedRandomness
-from hushtune.rows import WHOLE
-from hushtune.seals.clear import vector_of
+from hushtune.privacy.bounds import Ball, KHot
+from hushtune.privacy.events.registry import event_from_json, event_to_json
+from hushtune.privacy.events.sums import GaussianVector, SkellamVector
+from hushtune.privacy.noise.base import Noise
 from hushtune.seals.curator import Curator
+from hushtune.seals.plain import vector_of
 
 ZERO_OUT = ht.Privacy(8.0, 1e-3, neighbours="zero-out")
 
@@ -192,7 +192,7 @@ def test_a_vector_is_in_the_sum_as_often_as_the_rate_says(tmp_path: Path) -> Non
 def test_the_coin_is_tossed_after_all_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sampled or not, the same work is done first: the answer is computed, and then the coin is tossed."""
     order: list[str] = []
-    from hushtune.privacy import release
+    from hushtune.client import release
 
     heads = release._heads
     answer = SoftVotes.answer

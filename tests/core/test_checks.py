@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from hushtune.checks import integer, number
-from hushtune.errors import SettingError
+from hushtune.core.checks import integer, number
+from hushtune.core.errors import SettingError
 
 
 @pytest.mark.parametrize("value", [10**400, -(10**400), math.nan, math.inf, True, "1", None, 1j])

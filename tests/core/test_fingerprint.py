@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import hushtune as ht
-from hushtune.fingerprint import fingerprint
+from hushtune.core.fingerprint import fingerprint
 
 CODE = """
-from hushtune.fingerprint import fingerprint
+from hushtune.core.fingerprint import fingerprint
 import numpy as np
 def f(config, data): return config["x"] in {"a", "b", "c"}
 print(fingerprint([np.arange(3.0), {"b": 1, "a": 2}, f, "text", None, {"x", "y", "z"}]))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 import hushtune as ht
-from hushtune.roster import Roster
+from hushtune.core.roster import Roster
 
 
 def test_a_pinned_roster_has_a_seed() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hushtune as ht
-from hushtune.space import config_key
+from hushtune.core.space import config_key
 
 MIXED = ht.Space(
     lr=ht.Float(1e-4, 1.0, log=True),
@@ -127,8 +127,8 @@ X = ht.Space(x=ht.Float(0.0, 1.0), n=ht.Int(1, 9), kind=ht.Choice(["a"]))
         (lambda: ht.Space(x=ht.Float(float("nan"), 1.0)), "finite ends"),
         (lambda: X.sample(0), "count=0"),
         (lambda: ht.Space.from_json("{"), "JSON"),
-        (lambda: ht.Space.from_json('{"x": {"name": "what", "attributes": {}}}'), "JSON"),
-        (lambda: ht.Candidates.from_json("[]"), "JSON"),
+        (lambda: ht.Space.from_json({"x": {"name": "what", "attributes": {}}}), "JSON"),
+        (lambda: ht.Candidates.from_json([]), "JSON"),
     ],
 )
 def test_bad_input_is_refused_with_the_constraint(make: Any, message: str) -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushtune.errors import WireError
-from hushtune.wire import pack, unpack, unpack_reply
+from hushtune.core.errors import WireError
+from hushtune.core.wire import pack, unpack, unpack_reply
 
 HEADERS = st.dictionaries(st.text(max_size=8), st.integers() | st.text(max_size=8) | st.none(), max_size=4)
 

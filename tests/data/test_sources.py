@@ -83,7 +83,7 @@ def test_mnist_is_fetched_once_and_kept(places: Path, monkeypatch: pytest.Monkey
         )
 
     monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch)
-    first, second = load("mnist", rows=50, quiet=False), load("mnist", rows=50)
+    first, second = load("mnist", rows=50, observer=ht.Bars()), load("mnist", rows=50)
     assert [call["data_id"] for call in calls] == [554]
     np.testing.assert_array_equal(first.train.X, second.train.X)
     assert len(first.test) == 5

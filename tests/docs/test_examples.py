@@ -13,7 +13,7 @@ from tests.pages import ROOT, RUN_BY, blocks, pages_of, run
 from tools.docs_pages import pages
 
 import hushtune as ht
-from hushtune.study import read, read_comparison
+from hushtune.cli.studyfile import read, read_comparison
 
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)(#[^)]*)?\)")
 
@@ -27,12 +27,11 @@ def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert scope["result"].spent.epsilon <= 1.0
 
 
-@pytest.mark.parametrize(("page", "folder"), RUN_BY.items())
-def test_pages_that_need_an_extra_are_run_by_its_tests(page: str, folder: str) -> None:
+@pytest.mark.parametrize(("page", "extra"), RUN_BY.items())
+def test_pages_that_need_an_extra_are_run_by_its_tests(page: str, extra: str) -> None:
     assert blocks(page)
-    assert f'pages_of("{folder}")' in (ROOT / "tests" / folder / "test_examples.py").read_text()
-    target = {"openfhe": "test-mhe"}.get(folder, f"test-{folder}")
-    assert f"make {target}" in (ROOT / ".ci" / "run").read_text().splitlines()
+    assert f'pages_of("{extra}")' in (ROOT / "tests" / "docs" / f"test_examples_{extra}.py").read_text()
+    assert f"make test-{extra}" in (ROOT / ".ci" / "run").read_text()
 
 
 def test_every_documented_command_is_run_or_covered() -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from tests.pages import pages_of, run
 
+pytestmark = pytest.mark.dpsgd
+
 
 def test_the_pages_run_and_publish_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

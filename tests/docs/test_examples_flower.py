@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 from flwr.app import Context, RecordDict
-from tests.flower.direct import DirectGrid
+from tests.federation.flower.direct import DirectGrid
 from tests.pages import ROOT, pages_of, run
 
 import hushtune as ht
+
+pytestmark = pytest.mark.flower
 
 NODES: list[dict[str, Any]] = [{"partition-id": at, "num-partitions": 10, "hushtune-jobs": 1} for at in range(10)]
 
@@ -46,7 +48,7 @@ def test_the_example_tunes_and_trains(monkeypatch: pytest.MonkeyPatch, capsys: p
 
 
 def test_plan_says_why_the_example_protects_records() -> None:
-    hopeless = ht.plan(10, 24, privacy=ht.Privacy(1.0), quiet=True)
-    fine = ht.plan(10, 24, privacy=ht.Privacy(1.0, unit="record"), voters=10, quiet=True)
+    hopeless = ht.plan(10, 24, privacy=ht.Privacy(1.0), observer=ht.Silent())
+    fine = ht.plan(10, 24, privacy=ht.Privacy(1.0, unit="record"), voters=10, observer=ht.Silent())
     assert hopeless.verdict.startswith("HOPELESS")
     assert fine.verdict.startswith("Likely to work")

@@ -10,6 +10,8 @@ from tests.pages import pages_of, run
 import hushtune as ht
 from hushtune.data import load
 
+pytestmark = pytest.mark.torch
+
 
 def test_the_pages_run_and_their_objective_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

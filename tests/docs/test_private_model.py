@@ -8,9 +8,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
+import torch
 
 import hushtune as ht
-import torch
+
+pytestmark = pytest.mark.dpsgd
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,7 +59,7 @@ def test_one_network_is_returned_by_every_way_to_choose(tmp_path: Path) -> None:
             validation=held,
             home=tmp_path / str(number),
             jobs=1,
-            quiet=True,
+            observer=ht.Silent(),
         )
         assert isinstance(fitted.model, torch.nn.Linear)
         assert fitted.config in list(candidates.configs)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[1] / "docs" / "results" / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "results" / "README.md"
 LINK = re.compile(r"\]\(([^)#]+\.md)[^)]*\)")
 NUMBER = re.compile(r"(?<![\w^.])\d*\.?\d+(?:,\d{3})*(?![\w^]|\.\d)")
 

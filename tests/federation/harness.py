@@ -12,16 +12,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 import hushtune as ht
-from hushtune.bounds import Bound
+from hushtune.core.roster import Roster
+from hushtune.core.wire import unpack
 from hushtune.federation.base import Dropped
 from hushtune.federation.endpoint import Endpoint
 from hushtune.federation.envelope import Answer, Letter
 from hushtune.federation.remote import RemoteFederation
-from hushtune.method import Method, Openings
-from hushtune.methods.ballots import TopVotes
-from hushtune.roster import Roster
-from hushtune.tuning import conduct
-from hushtune.wire import unpack
+from hushtune.methods.base import Method, Openings
+from hushtune.methods.vote.ballots import TopVotes
+from hushtune.privacy.bounds import Bound
 
 CANDIDATES = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=11)
 
@@ -103,13 +102,10 @@ class Wire:
             "method": ht.Vote(k=1, decode="argmax"),
             "privacy": ht.Privacy(1.0),
             "seal": ht.Masked(dropouts=0.4),
-            "search": None,
-            "ledger": None,
-            "folder": None,
-            "quiet": True,
-            "seed": self.seed,
+            "simulation": None if self.seed is None else ht.Simulation(self.seed),
+            "observer": ht.Silent(),
         }
-        return conduct(federation or self.federation(), CANDIDATES, **{**given, **changes})
+        return ht.tune(federation or self.federation(), CANDIDATES, **{**given, **changes})
 
     def ledger(self, at: int) -> ht.Ledger:
         return ht.Ledger(self.home / f"machine-{at}" / "clients" / self.names[at] / "ledger.db")

@@ -12,11 +12,11 @@ import pytest
 from tests.federation.harness import ThreeVotes, Wire, reason_of, trip_of
 
 import hushtune as ht
+from hushtune.core.roster import Roster
+from hushtune.core.wire import pack, unpack
 from hushtune.federation.envelope import Answer, Letter
-from hushtune.roster import Roster
-from hushtune.seals import crypto, shamir
-from hushtune.seals.masked_setting import ADVERT_BYTES, SIGNATURE_BYTES, Members, by_number, to_numbers
-from hushtune.wire import pack, unpack
+from hushtune.seals.masked import crypto, shamir
+from hushtune.seals.masked.setting import ADVERT_BYTES, SIGNATURE_BYTES, Members, by_number, to_numbers
 
 
 def edited(letter: bytes, change: Callable[[dict[str, Any], list[bytes]], None]) -> bytes:

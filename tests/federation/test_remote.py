@@ -12,7 +12,7 @@ from tests.federation.harness import CANDIDATES, ThreeVotes, Wire, data_of, dist
 
 import hushtune as ht
 from hushtune.federation.envelope import Answer, Letter
-from hushtune.method import Facts
+from hushtune.methods.base import Facts
 from hushtune.seals.base import Seal
 
 PINNED = pytest.mark.parametrize("pinned", [False, True])
@@ -33,7 +33,7 @@ def test_agents_explore_on_their_own_machines_as_in_one_process(tmp_path: Path, 
     }
     remote = wire.tune(**settings)
     clients = [ht.Client(data_of(at), distance, name=wire.names[at]) for at in range(5)]
-    local = ht.tune(clients, CANDIDATES, simulation=ht.Simulation(seed=7), quiet=True, **settings)
+    local = ht.tune(clients, CANDIDATES, simulation=ht.Simulation(seed=7), observer=ht.Silent(), **settings)
     assert remote.opened == local.opened
     assert remote.config == local.config
 
@@ -75,7 +75,7 @@ def test_a_simulation_equals_the_one_in_process(
     }
     remote = wire.tune(**settings)
     clients = [ht.Client(data_of(at), distance, name=wire.names[at]) for at in range(5)]
-    local = ht.tune(clients, CANDIDATES, simulation=ht.Simulation(seed=7), quiet=True, **settings)
+    local = ht.tune(clients, CANDIDATES, simulation=ht.Simulation(seed=7), observer=ht.Silent(), **settings)
     assert remote.opened == local.opened
     assert remote.config == local.config
     assert remote.simulation == {"seed": 7, "figures": None}
@@ -104,14 +104,14 @@ def test_clients_search_on_their_own_machines_as_in_one_process(
     }
     remote = wire.tune(**settings)
     clients = [ht.Client(data_of(at), distance, name=wire.names[at]) for at in range(5)]
-    local = ht.tune(clients, CANDIDATES, simulation=ht.Simulation(seed=7), quiet=True, **settings)
+    local = ht.tune(clients, CANDIDATES, simulation=ht.Simulation(seed=7), observer=ht.Silent(), **settings)
     assert remote.config == local.config
     if seal.name == "clear":
         there, here = (list((result.opened[0].own or {}).values()) for result in (remote, local))
         assert there == here
     else:
         assert remote.opened == local.opened
-    assert remote.search == {"seed": 2, "trials": 6, "sampler": "tpe"}
+    assert remote.search == ht.Search.adaptive(6, seed=2)
 
 
 @PINNED
@@ -249,9 +249,9 @@ def test_an_old_reply_a_duplicate_and_a_wrong_length_are_dropouts(tmp_path: Path
 def test_a_client_that_is_no_simulation_does_not_count_in_one(tmp_path: Path) -> None:
     wire = Wire(tmp_path)  # real clients
     federation = wire.federation()
-    federation._simulated = True
+    federation.simulated = True
     with pytest.raises(ht.AbortedError, match="not marked as a simulation"):
-        wire.tune(federation, seed=3)
+        wire.tune(federation, simulation=ht.Simulation(3))
 
 
 # ---- processes that come and go ----------------------------------------------------------------------

@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import hushtune as ht
-from hushtune.adaptive import Adaptive
-from hushtune.client import Party
-from hushtune.errors import NoLossError, WireError
+from hushtune.client.client import Party
+from hushtune.client.pairs import Pairs
+from hushtune.client.query import query_from_json, query_to_json
+from hushtune.client.search.adaptive import Adaptive
+from hushtune.client.trials import TrialStore
+from hushtune.core.errors import NoLossError, WireError
+from hushtune.core.observer import unseen
+from hushtune.core.randomness import SystemRandomness
 from hushtune.methods.contributions import CentredScores, PredictedScores, SentPairs
-from hushtune.methods.surfaces import forest
-from hushtune.pairs import Pairs
-from hushtune.privacy.events import SkellamVector
-from hushtune.privacy.noise import Noise
-from hushtune.progress import unseen
-from hushtune.query import query_from_json, query_to_json
-from hushtune.randomness import SystemRandomness
+from hushtune.methods.surface.models import forest
+from hushtune.privacy.events.sums import SkellamVector
+from hushtune.privacy.noise.base import Noise
 from hushtune.testing import check_query
-from hushtune.trials import TrialStore
 
 SPACE = ht.Space(x=ht.Float(0.0, 1.0), kind=ht.Choice(["a", "b"]))
 CANDIDATES = SPACE.sample(40)
@@ -129,12 +129,12 @@ def test_scored_candidates_need_no_model_and_failed_ones_are_as_bad_as_the_worst
 
 
 def test_the_best_pairs_are_sent(tmp_path: Path) -> None:
-    from hushtune.pairs import read
-    from hushtune.query import in_blocks
+    from hushtune.client.pairs import read
+    from hushtune.seals.forms import in_blocks
 
     found, query = searched(tmp_path), SentPairs(SEARCH, SPACE, UNIT, 5)
     vector = query.bound.check(query.answer(found))
-    pairs, _ = read(in_blocks(query, vector), UNIT)
+    pairs, _ = read(in_blocks(query.blocks, vector), UNIT)
     best = sorted(SEARCH.found(found, SPACE), key=lambda trial: trial[1])[:5]
     np.testing.assert_allclose(pairs.losses, [loss for _, loss in best], atol=1e-11)
     assert [config["kind"] for config in SPACE.decode(pairs.points)] == [config["kind"] for config, _ in best]
@@ -166,7 +166,7 @@ def test_queries_conform(query: Any) -> None:
         ({"losses": 3}, "pair"),
         ({"send": 1}, "2 <= send"),
         ({"send": 10**9}, "send"),
-        ({"domain": 5}, "unknown or missing"),
+        ({"domain": 5}, "a space must be JSON"),
     ],
 )
 def test_bad_queries_are_refused(change: dict[str, Any], message: str) -> None:
@@ -182,11 +182,11 @@ def test_no_epsilon_covers_pairs_or_exact_scores() -> None:
 
 
 def test_a_client_refuses_less_noise_than_its_guarantee_needs(tmp_path: Path) -> None:
-    from tests.privacy.harness import PRIVACY, ROSTER, refusal, request
+    from tests.client.harness import PRIVACY, ROSTER, refusal, request
 
-    from hushtune.calibration import calibrate, plan_of
+    from hushtune.client.release import respond
     from hushtune.privacy.accounting import Sums
-    from hushtune.privacy.release import respond
+    from hushtune.privacy.calibration import calibrate, plan_of
 
     query = CentredScores(ht.Search(), CANDIDATES, UNIT, 40, 0.05)
     noise = calibrate((query.bound,), PRIVACY, Sums())

@@ -8,27 +8,27 @@ import numpy as np
 import pytest
 
 import hushtune as ht
-from hushtune.errors import SettingError, WireError
-from hushtune.forms import Form, form_from_json
-from hushtune.methods.tallies import ConfigSums
-from hushtune.sealed import Sealed
+from hushtune.core.errors import SettingError, WireError
+from hushtune.methods.combine.tallies import ConfigSums
+from hushtune.methods.unopened import Unopened
+from hushtune.seals.forms import Form, form_from_json
 
 SPACE = ht.Space(x=ht.Float(0.0, 1.0))
 QUERY = ConfigSums(ht.Search(), SPACE.grid(x=4), (0.0, 1.0), 0.1, 4, "log", 1, False, 0.5, (0, 1))
 SUM = {"counts": np.array([4, 0]), "sums": np.array([2, 0, 3, 0])}
 
 
-def sealed(asked: list[Form]) -> Sealed:
+def unopened(asked: list[Form]) -> Unopened:
     def answer(query: Any, form: Form) -> Any:
         asked.append(form)
         return form.of(SUM)
 
-    return Sealed(QUERY, answer)
+    return Unopened(QUERY, answer)
 
 
 def test_it_is_lazy_and_opens_one_form() -> None:
     asked: list[Form] = []
-    total = sealed(asked)
+    total = unopened(asked)
     mask = total["counts"].at_least(4)
     means = total["sums"].over(total["counts"], least=1)
     assert asked == []
@@ -41,7 +41,7 @@ def test_it_is_lazy_and_opens_one_form() -> None:
 
 
 def test_forms_that_make_no_sense_are_refused() -> None:
-    total = sealed([])
+    total = unopened([])
     with pytest.raises(SettingError, match=r"has the blocks \['counts', 'sums'\], but got 'votes'"):
         total["votes"]
     with pytest.raises(SettingError, match="choose a block"):
@@ -55,7 +55,9 @@ def test_forms_that_make_no_sense_are_refused() -> None:
     with pytest.raises(SettingError, match="at_least"):
         total["counts"].at_least(0)
     with pytest.raises(SettingError, match="block of itself"):
-        total["sums"].over(Sealed(ConfigSums(*[getattr(QUERY, f) for f in FIELDS], 0.0, ()), total.opener)["counts"], 1)
+        total["sums"].over(
+            Unopened(ConfigSums(*[getattr(QUERY, f) for f in FIELDS], 0.0, ()), total.opener)["counts"], 1
+        )
 
 
 FIELDS = ("search", "domain", "losses", "within", "most", "scale", "unit", "shared")

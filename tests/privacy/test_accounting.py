@@ -9,8 +9,6 @@ from dp_accounting.pld import privacy_loss_distribution
 from scipy import special
 
 import hushtune as ht
-from hushtune.bounds import KHot
-from hushtune.calibration import calibrate
 from hushtune.privacy.accounting import (
     SAMPLER_SLACK,
     Budget,
@@ -22,8 +20,10 @@ from hushtune.privacy.accounting import (
     rule_from_json,
     rule_to_json,
 )
-from hushtune.privacy.events import SkellamShift
-from hushtune.privacy.registry import event_from_json, event_to_json
+from hushtune.privacy.bounds import KHot
+from hushtune.privacy.calibration import calibrate
+from hushtune.privacy.events.registry import event_from_json, event_to_json
+from hushtune.privacy.events.sums import SkellamShift
 
 DELTA = 1e-5
 PUBLISHED = {  # epsilon: analytic Gaussian standard deviations for k=5 and k=1, replace-one

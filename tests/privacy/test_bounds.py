@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from hushtune.bounds import AtMost, Ball, Box, Tally
-from hushtune.errors import BoundError, SettingError
-from hushtune.privacy.events import SkellamShift, SkellamVector
-from hushtune.privacy.noise import Noise
-from hushtune.randomness import SimulatedRandomness
+from hushtune.core.errors import BoundError, SettingError
+from hushtune.core.randomness import SimulatedRandomness
+from hushtune.privacy.bounds import AtMost, Ball, Box, Tally
+from hushtune.privacy.events.sums import SkellamShift, SkellamVector
+from hushtune.privacy.noise.base import Noise
 
 NOISE = Noise(10.0)
 

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
 import multiprocessing
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import distance
 
 import hushtune as ht
 from hushtune.privacy.accounting import Budget, epsilon_of
 from hushtune.privacy.charges import Charge, as_replace_one, charge_of
-from hushtune.privacy.events import SkellamShift
+from hushtune.privacy.events.sums import SkellamShift
 
 EVENT = SkellamShift(400.0, 2)  # cheap to account for
 DELTA = 1e-6
@@ -287,3 +289,63 @@ def test_a_reply_may_answer_several_steps_each_once(tmp_path: Path) -> None:
     with pytest.raises(ht.RefusedError, match="step 'b' of this run was answered already"):
         ledger.commit(None, "r", "e", b"4", b"other", [("b", b"4", b"other")])
     assert ledger.answered("r", "e", b"4") is None
+
+
+def test_a_ledger_of_release_0_1_keeps_counting(tmp_path: Path) -> None:
+    """It was made by 0.1 with a limit of 3 and charged by one private vote: nothing of that is forgotten."""
+    path = tmp_path / "ledger.db"
+    shutil.copy(Path(__file__).with_name("ledger-0.1.sqlite"), path)
+    ledger = ht.Ledger(path)
+    assert ledger.limit() == Budget(3.0, 1e-4)
+    assert ledger.spent().epsilon == pytest.approx(1.0, rel=1e-4)
+    assert len(ledger.entries()) == 1
+    assert not ledger.ensure(ht.Privacy(1.0))  # never replaced by an empty one
+    clients = [ht.Client(([[0.0]] * 2, [0.5] * 2), distance, name=f"c{at}") for at in range(4)]
+    clients[0].ledger = ledger
+    candidates = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=5)
+    settings: dict[str, Any] = {"method": ht.Vote(1), "observer": ht.Silent(), "jobs": 1, "home": tmp_path / "home"}
+    ht.tune(clients, candidates, privacy=ht.Privacy(1.5), **settings)
+    assert len(ledger.entries()) == 2
+    assert ledger.spent().epsilon == pytest.approx(2.5, rel=1e-3)
+    others = [ht.Client(([[0.0]] * 2, [0.5] * 2), distance, name=f"d{at}") for at in range(3)]
+    with pytest.raises(ht.AbortedError, match="refuse"):
+        ht.tune([clients[0], *others], candidates, privacy=ht.Privacy(1.0), seal=ht.Masked(dropouts=0.0), **settings)
+    assert ledger.spent().epsilon == pytest.approx(2.5, rel=1e-3)
+
+
+def test_a_masked_vote_opens_each_clients_ledger_once_for_each_trip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    real = sqlite3.connect
+
+    def counted(path: Any, *args: Any, **settings: Any) -> sqlite3.Connection:
+        opened.append(str(path))
+        return real(path, *args, **settings)
+
+    clients = [ht.Client(([[0.0]] * 2, [0.5] * 2), distance, name=f"c{at}") for at in range(6)]
+    for client in clients:
+        client.ledger = ht.Ledger.new(tmp_path / f"{client.name}.db", 3.0, 1e-4)
+    monkeypatch.setattr("hushtune.privacy.ledger.sqlite3.connect", counted)
+    candidates = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=5)
+    result = ht.tune(
+        clients, candidates, method=ht.Vote(1), privacy=ht.Privacy(1.0), observer=ht.Silent(), jobs=1, home=tmp_path
+    )
+    assert result.traffic is not None
+    trips = int(result.traffic["trips"])
+    for client in clients:  # one more: whether the run fits is looked up before anybody scores
+        assert sum(path.endswith(f"{client.name}.db") for path in opened) == trips + 1
+
+
+@pytest.mark.parametrize("what", ["removed", "replaced"])
+def test_a_ledger_that_goes_while_it_is_in_use_is_refused(tmp_path: Path, what: str) -> None:
+    """Else a charge would go to a file that nobody finds again."""
+    path = tmp_path / "ledger.db"
+    ht.Ledger.new(path, 3.0, 1e-4)
+    with ht.Ledger(path).connected() as ledger:
+        assert ledger.limit() is not None
+        path.unlink()
+        if what == "replaced":
+            ht.Ledger.new(path, 9.0, 1e-4)
+        with pytest.raises(ht.LedgerError, match="removed or replaced while it was in use"):
+            ledger.reserve(charge())

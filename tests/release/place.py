@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,12 +62,19 @@ class Place:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def refusal(self, *arguments: str | Path) -> str:
+    def refusal(self, program: str, *arguments: str | Path) -> str:
         """The one line that a command says which must fail: exit code 2, no traceback, no output."""
-        done = self.run("hushtune", *arguments)
+        done = self.run(program, *arguments)
         assert (done.returncode, done.stdout) == (2, ""), done.stdout + done.stderr
         (line,) = done.stderr.splitlines()
         return line
+
+    def unpack(self, dist: Dist, folder: str) -> None:
+        """A folder of the sdist, into the folder to work in: what a clone has beside the installed package."""
+        with tarfile.open(dist.sdist) as archive:
+            archive.extractall(self.work / "sdist", filter="data")
+        (source,) = (self.work / "sdist").iterdir()
+        shutil.copytree(source / folder, self.work / folder, dirs_exist_ok=True)
 
     def script(self, code: str) -> str:
         """What a Python script that must succeed prints; a file, so that it can be imported by worker processes."""

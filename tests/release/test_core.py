@@ -12,6 +12,8 @@ from tests.release.place import ROOT, Dist, Place, interpreter
 
 import hushtune as ht
 
+pytestmark = pytest.mark.release
+
 STUDY = """
     [data]
     name = "digits"
@@ -45,7 +47,8 @@ EXAMPLE = """
         objective = ht.SklearnObjective(SVC())
         parts = shares("dirichlet:5", load("digits").train, clients=20, seed=0)
         clients = [ht.Client(rows, objective, name=f"site-{n}") for n, rows in enumerate(parts)]
-        result = ht.tune(clients, space.grid(C=3, gamma=3), method=ht.Vote(), privacy=ht.Privacy(2.0), quiet=True)
+        settings = {"method": ht.Vote(), "privacy": ht.Privacy(2.0), "observer": ht.Silent()}
+        result = ht.tune(clients, space.grid(C=3, gamma=3), **settings)
         result.save("runs/example")
         ht.report("runs/example")
         assert all(check.holds for check in ht.verify("runs/example"))
@@ -75,7 +78,7 @@ def a_run_and_all_that_follows(place: Place) -> None:
     ledgers = json.loads(place.hushtune("ledger", "show", "--json"))["ledgers"]
     assert len(ledgers) == 12 + 1
     assert all(len(ledger["charges"]) == 1 for ledger in ledgers)
-    assert "ledger" in place.refusal("run", study, "--out", "runs/second", "--quiet")
+    assert "ledger" in place.refusal("hushtune", "run", study, "--out", "runs/second", "--quiet")
 
 
 def test_it_is_installed_and_whole(core: Place) -> None:
@@ -87,7 +90,9 @@ def test_it_is_installed_and_whole(core: Place) -> None:
     assert str(ROOT) not in core.script("import sys; print(sys.path)")
     assert core.hushtune("--version") == f"hushtune {ht.__version__}\n"
     shown = core.hushtune("--help")
-    assert all(command in shown for command in ("run", "plan", "verify", "report", "ledger", "bench"))
+    assert all(command in shown for command in ("run", "plan", "verify", "report", "ledger"))
+    assert "bench" not in shown
+    assert core.run("python", "-I", "-c", "import experiments").returncode == 1
 
 
 def test_every_module_that_needs_no_extra_can_be_imported(core: Place) -> None:

@@ -9,13 +9,16 @@ from email.message import Message
 from email.parser import Parser
 from pathlib import Path
 
+import pytest
 from tests.release.place import ROOT, Dist, build
 
 import hushtune as ht
 
+pytestmark = pytest.mark.release
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 JUNK = {"__pycache__", ".venv", ".git", "runs", "site", "dist", "build", ".hushtune", ".hypothesis"}
-SOURCES = {"src", "tests", "tools", "docs", "examples", ".ci"}
+SOURCES = {"src", "experiments", "tests", "tools", "docs", "examples", ".ci"}
 FILES = {"Makefile", "mkdocs.yml", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "LICENSE", "pyproject.toml"}
 
 
@@ -35,7 +38,19 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(dist: Dist) 
         assert set(wheel.namelist()) == wanted
         assert wheel.read(f"{about}/entry_points.txt").decode() == "[console_scripts]\nhushtune = hushtune.cli:main\n"
         assert wheel.read(f"{about}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
-    assert {"hushtune/py.typed", "hushtune/reporting/style.css"} <= wanted
+    assert {"hushtune/py.typed", "hushtune/review/pages/style.css"} <= wanted
+
+
+def test_experiments_are_in_the_sdist_only(dist: Dist) -> None:
+    with zipfile.ZipFile(dist.wheel) as wheel:
+        names = wheel.namelist()
+    assert {name.partition("/")[0] for name in names} == {"hushtune", f"hushtune-{ht.__version__}.dist-info"}
+    assert [name for name in names if "experiments" in name or name.startswith("hushtune/bench")] == []
+    with tarfile.open(dist.sdist) as archive:
+        held = {Path(*Path(name).parts[1:]) for name in archive.getnames() if name.endswith(".py")}
+    wanted = {path.relative_to(ROOT) for path in (ROOT / "experiments").rglob("*.py")}
+    assert len(wanted) > 40
+    assert {path for path in held if path.parts[0] == "experiments"} == wanted
 
 
 def test_metadata_say_what_pyproject_says(dist: Dist) -> None:

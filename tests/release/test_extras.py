@@ -6,6 +6,8 @@ import pytest
 from tests.release.place import Dist, Place
 from tests.release.test_core import STUDY
 
+pytestmark = pytest.mark.release
+
 CLIENTS = """
     import hushtune as ht
 
@@ -28,16 +30,16 @@ STUDIES = {
 }
 COMMANDS = {
     "torch": [
-        "bench speed",
-        "bench dp-hype",
-        "bench privtuna --train",
-        "bench fts --task emnist",
-        "run gp.toml --out runs/gp --quiet",
-        "run own.toml --out runs/own --quiet",
+        "python -m experiments speed",
+        "python -m experiments dp-hype",
+        "python -m experiments privtuna --train",
+        "python -m experiments fts --task emnist",
+        "hushtune run gp.toml --out runs/gp --quiet",
+        "hushtune run own.toml --out runs/own --quiet",
     ],
-    "dpsgd": ["bench central"],
-    "flower": ["bench flower"],
-    "mhe": ["bench mhe", "run sealed.toml --out runs/sealed --quiet"],
+    "dpsgd": ["python -m experiments central"],
+    "flower": ["python -m experiments flower"],
+    "mhe": ["python -m experiments mhe", "hushtune run sealed.toml --out runs/sealed --quiet"],
 }
 USES = {
     "torch": "hushtune.TorchObjective",
@@ -57,7 +59,7 @@ NETWORKS = """
         rows = [(rng.normal(size=(40, 4)), rng.integers(0, 2, 40)) for _ in range(5)]
         clients = [ht.Client(data, ht.TorchObjective(network, epochs=2), name=f"c{n}") for n, data in enumerate(rows)]
         candidates = ht.Space(lr=ht.Float(0.01, 1.0, log=True)).grid(lr=4)
-        result = ht.tune(clients, candidates, method=ht.Vote(), privacy=ht.Privacy(3.0), quiet=True)
+        result = ht.tune(clients, candidates, method=ht.Vote(), privacy=ht.Privacy(3.0), observer=ht.Silent())
         assert 0 < result.spent.epsilon <= 3.0
         print(result.config["lr"])
 """
@@ -78,7 +80,7 @@ PRIVATE_MODEL = """
             trainer=ht.DPSGD(ht.TorchObjective(network, epochs=1), batch=50, epochs=1),
             privacy=ht.Privacy(4.0, 1e-5, "record", "add-remove"),
             folder="runs/model",
-            quiet=True,
+            observer=ht.Silent(),
         )
         assert 0 < fitted.spent.epsilon <= 4.0
         network().load_state_dict(torch.load("runs/model/model.pt", weights_only=True))
@@ -106,8 +108,8 @@ NODES = """
     @server_app.main()
     def main(grid, context):
         candidates = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=5)
-        settings = {"method": ht.Vote(), "privacy": ht.Privacy(5.0), "nodes": 5, "timeout": 600, "quiet": True}
-        result = hushtune.flower.tune(grid, candidates, **settings)
+        nodes = hushtune.flower.FlowerFederation(grid, nodes=5, timeout=600)
+        result = ht.tune(nodes, candidates, method=ht.Vote(), privacy=ht.Privacy(5.0), observer=ht.Silent())
         result.save("runs/nodes")
 
     if __name__ == "__main__":
@@ -124,21 +126,22 @@ ENCRYPTED = """
     if __name__ == "__main__":
         clients = [ht.Client((np.zeros((2, 1)), np.full(2, 0.5)), distance, name=f"c{n}") for n in range(3)]
         candidates = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=5)
-        result = ht.tune(clients, candidates, method=ht.Vote(k=1), seal=ht.Threshold(), quiet=True)
-        assert result.seal["name"] == "threshold"
+        result = ht.tune(clients, candidates, method=ht.Vote(k=1), seal=ht.Threshold(), observer=ht.Silent())
+        assert result.seal.name == "threshold"
         print(result.config["x"])
 """
 
 
-def prepare(place: Place) -> None:
+def prepare(place: Place, dist: Dist) -> None:
+    place.unpack(dist, "experiments")
     place.write("own.py", CLIENTS)
     for name, text in STUDIES.items():
         place.write(name, text)
 
 
 @pytest.mark.parametrize("extra", sorted(COMMANDS))
-def test_without_it_a_command_is_refused_in_one_line_that_names_it(extra: str, core: Place) -> None:
-    prepare(core)
+def test_without_it_a_command_is_refused_in_one_line_that_names_it(extra: str, core: Place, dist: Dist) -> None:
+    prepare(core, dist)
     for command in COMMANDS[extra]:
         line = core.refusal(*command.split())
         assert line.startswith("error: "), line
@@ -166,7 +169,8 @@ def test_without_it_a_script_gets_an_error_that_names_it(extra: str, core: Place
 def test_torch_scores_for_a_vote_and_private_training_needs_more(dist: Dist, empty: Place) -> None:
     empty.install(f"{dist.wheel}[torch]")
     assert 0.01 <= float(empty.script(NETWORKS)) <= 1.0
-    assert "`pip install 'hushtune[dpsgd]'`" in empty.refusal("bench", "central")
+    empty.unpack(dist, "experiments")
+    assert "`pip install 'hushtune[dpsgd]'`" in empty.refusal("python", "-m", "experiments", "central")
 
 
 def test_dpsgd_fits_a_private_model(dist: Dist, empty: Place) -> None:

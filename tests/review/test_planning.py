@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 import hushtune as ht
-from hushtune.bench.secure_sum import rows
-from hushtune.odds import noise
-from hushtune.progress import Progress
-from hushtune.voting import _loudest
+from experiments.speed.secure_sum import rows
+from hushtune.core.observer import Silent
+from hushtune.methods.vote.odds import noise
+from hushtune.methods.vote.plan import _loudest
 
 
 def plan(*arguments: Any, **settings: Any) -> ht.Plan:
-    return ht.plan(*arguments, **{"repetitions": 200, "quiet": True, **settings})
+    return ht.plan(*arguments, **{"repetitions": 200, "observer": ht.Silent(), **settings})
 
 
 def cost(*arguments: Any, **settings: Any) -> ht.Plan:
@@ -95,7 +95,7 @@ def test_the_ledger_is_read_and_not_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("clients", [12, 50])
 def test_traffic_is_what_the_protocol_sends(clients: int) -> None:
-    (measured,) = rows([clients], None, 30, Progress(quiet=True))
+    (measured,) = rows([clients], None, 30, Silent())
     _, expected = ht.Masked().traffic(clients, 30, 32, len(b"request"), pinned=True)
     assert expected == pytest.approx(measured["bytes_per_client"], rel=0.03)
 

@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import clients_around
 
 import hushtune as ht
-from hushtune.verification import STATED
+from hushtune.review.verification import STATED
 
 Change = Callable[[dict[str, Any]], Any]
 
@@ -27,7 +27,7 @@ def honest(name: str) -> str:
     """A run's result.json, made once for all tests."""
     domain: Any = ht.Space(x=ht.Float(0.0, 1.0)) if name == "pairs" else ht.Space(x=ht.Float(0.0, 1.0)).grid(x=11)
     clients = clients_around(12 if name == "vote" else 3)
-    return json.dumps(ht.tune(clients, domain, quiet=True, jobs=1, **RUNS[name]).to_json())
+    return json.dumps(ht.tune(clients, domain, observer=ht.Silent(), jobs=1, **RUNS[name]).to_json())
 
 
 def changed(folder: Path, name: str, change: Change) -> Path:

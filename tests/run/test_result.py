@@ -15,14 +15,19 @@ Make = Callable[..., list[ht.Client]]
 @pytest.fixture
 def result(make_clients: Make, candidates: ht.Candidates) -> ht.Result:
     return ht.tune(
-        make_clients(12), candidates, method=ht.Vote(2, decode="argmax"), privacy=ht.Privacy(2.0), quiet=True, jobs=1
+        make_clients(12),
+        candidates,
+        method=ht.Vote(2, decode="argmax"),
+        privacy=ht.Privacy(2.0),
+        observer=ht.Silent(),
+        jobs=1,
     )
 
 
 def test_result_json_has_the_stated_schema(result: ht.Result, tmp_path: Path) -> None:
     path = result.save(tmp_path / "run")
     raw = json.loads(path.read_text())
-    assert raw["schema"] == 1
+    assert raw["schema"] == 2
     assert raw["hushtune"] == ht.__version__
     assert set(raw["privacy"]) == {"epsilon", "delta", "neighbours", "unit"}
     assert set(raw["spent"]) == {"epsilon", "delta"}
@@ -44,7 +49,9 @@ def test_another_runs_result_is_never_overwritten(
 ) -> None:
     result.save(tmp_path)
     result.save(tmp_path)
-    other = ht.tune(make_clients(3), candidates, method=ht.Vote(1), quiet=True, jobs=1, home=tmp_path / "another")
+    other = ht.tune(
+        make_clients(3), candidates, method=ht.Vote(1), observer=ht.Silent(), jobs=1, home=tmp_path / "another"
+    )
     with pytest.raises(ht.SettingError, match="another run's result"):
         other.save(tmp_path)
 
@@ -60,7 +67,7 @@ def test_to_optuna_gives_the_opened_values_as_trials(result: ht.Result) -> None:
 
 def test_to_optuna_takes_defaults_outside_the_space(make_clients: Make) -> None:
     candidates = ht.Space(x=ht.Float(0.0, 1.0)).candidates([{"x": 0.3}, {"x": 7.0}])
-    result = ht.tune(make_clients(3), candidates, method=ht.Vote(1), quiet=True, jobs=1)
+    result = ht.tune(make_clients(3), candidates, method=ht.Vote(1), observer=ht.Silent(), jobs=1)
     trials = result.to_optuna().trials
     assert [trial.params for trial in trials] == [{"x": 0.3}, {}]
     assert [trial.user_attrs["config"] for trial in trials] == [{"x": 0.3}, {"x": 7.0}]
@@ -71,9 +78,9 @@ def test_to_optuna_takes_defaults_outside_the_space(make_clients: Make) -> None:
     [
         (None, "does not exist"),
         ("{", "must be a JSON file"),
-        ("[]", "schema 1"),
-        ('{"schema": 2}', "schema 1"),
-        ('{"schema": 1}', "missing"),
+        ("[]", "schema 2"),
+        ('{"schema": 1}', "must have schema 2, but got 1: read it with the release of hushtune that wrote it$"),
+        ('{"schema": 2}', "missing"),
     ],
 )
 def test_loading_something_else(tmp_path: Path, content: Any, message: str) -> None:
@@ -84,14 +91,14 @@ def test_loading_something_else(tmp_path: Path, content: Any, message: str) -> N
 
 
 def test_the_statement_names_an_insecure_seal(make_clients: Make, candidates: ht.Candidates, tmp_path: Path) -> None:
-    settings = {"method": ht.Vote(2), "privacy": ht.Privacy(2.0), "quiet": True, "jobs": 1}
+    settings = {"method": ht.Vote(2), "privacy": ht.Privacy(2.0), "observer": ht.Silent(), "jobs": 1}
     clear = ht.tune(make_clients(3), candidates, seal=ht.Clear(), home=tmp_path / "a", **settings)
     assert "INSECURE CHOICE, seal 'clear': the server sees individual contributions" in clear.statement
     lenient = make_clients(8)
     for client in lenient:
         client.policy = ht.Policy(insecure=True)
-    few = ht.tune(lenient, candidates, seal=ht.Masked(neighbours=4), home=tmp_path / "b", **settings)
-    assert "INSECURE CHOICE, neighbours=4" in few.statement
+    few = ht.tune(lenient, candidates, seal=ht.Masked(degree=4), home=tmp_path / "b", **settings)
+    assert "INSECURE CHOICE, degree=4" in few.statement
     assert "even if it lies" not in few.statement
 
 

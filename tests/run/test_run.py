@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import hushtune as ht
+from hushtune.core.identity import Identity
 from hushtune.federation.base import Dropped
 from hushtune.federation.local import LocalFederation
-from hushtune.identity import Identity
 
 CANDIDATES = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=6)
 ONCE = ht.Privacy(1.0)
@@ -32,7 +32,7 @@ def clients(count: int, **settings: Any) -> list[ht.Client]:
 
 
 def tune(those: list[ht.Client], home: Path, method: Any = None, **settings: Any) -> ht.Result:
-    given = {"privacy": ONCE, "home": home, "folder": home / "run", "jobs": 1, "quiet": True, **settings}
+    given = {"privacy": ONCE, "home": home, "folder": home / "run", "jobs": 1, "observer": ht.Silent(), **settings}
     return ht.tune(those, CANDIDATES, method=method or ht.Vote(1), **given)
 
 
@@ -44,9 +44,9 @@ def spent(home: Path) -> list[float]:
 def test_an_abort_says_what_was_opened_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = LocalFederation.exchange
 
-    def exchange(self: Any, name: str, out: Any, progress: Any) -> Mapping[str, Any]:
-        replies = real(self, name, out, progress)
-        lost = 4 if name.startswith("2 of 2") else 0
+    def exchange(self: Any, trip: Any, observer: Any) -> Mapping[str, Any]:
+        replies = real(self, trip, observer)
+        lost = 4 if trip.name.startswith("2 of 2") else 0
         return {id_: Dropped("no reply") if at < lost else reply for at, (id_, reply) in enumerate(replies.items())}
 
     monkeypatch.setattr(LocalFederation, "exchange", exchange)
@@ -60,9 +60,17 @@ def test_an_abort_says_what_was_opened_before(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("failing", "error", "told"),
     [
-        ("hushtune.run.sum_bits", OSError, "No space left on device$"),  # nobody was asked yet: the error as it is
-        ("hushtune.run.Run._enough", ht.SpentError, "No space left on device; nothing was opened; see the ledgers$"),
-        ("hushtune.runfolder.RunFolder.keep", ht.SpentError, "1 of 1 openings had been made, and count as spent"),
+        (
+            "hushtune.run.terms.largest_sum",
+            OSError,
+            "No space left on device$",
+        ),  # nobody was asked yet: the error as it is
+        (
+            "hushtune.run.opening.check_enough",
+            ht.SpentError,
+            "No space left on device; nothing was opened; see the ledgers$",
+        ),
+        ("hushtune.run.folder.RunFolder.keep", ht.SpentError, "1 of 1 openings had been made, and count as spent"),
     ],
 )
 def test_a_failure_after_the_cost_was_reserved_says_so(
@@ -97,7 +105,7 @@ def test_pinned_clients_have_one_coordinators_ledger_and_can_resume(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as during:
-        during.setattr("hushtune.result.Result.save", interrupted)
+        during.setattr("hushtune.run.result.Result.save", interrupted)
         with pytest.raises(KeyboardInterrupt):
             tune(those, tmp_path)
     resumed = tune(those, tmp_path)

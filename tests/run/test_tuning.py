@@ -11,11 +11,12 @@ from tests.conftest import PRIVACY, Make, distance, tune
 from tests.observed import Observed
 
 import hushtune as ht
+from hushtune.client.search.base import Search
+from hushtune.client.trials import TrialStore
+from hushtune.core.roster import Roster
 from hushtune.federation.base import Dropped
 from hushtune.federation.local import LocalFederation
-from hushtune.roster import Roster
-from hushtune.search import Search
-from hushtune.trials import TrialStore
+from hushtune.seals.ends import Trip
 
 
 def test_a_private_run_end_to_end(make_clients: Make, candidates: ht.Candidates) -> None:
@@ -96,10 +97,10 @@ def test_a_run_is_calibrated_under_its_ledgers_rule(
 ) -> None:
     ledger = ht.Ledger.new(tmp_path / "renyi.db", 3.0, 1e-5, rule="renyi")
     result = tune(make_clients(4), candidates, ledger=ledger)
-    assert result.rule["name"] == "renyi"
+    assert result.rule.name == "renyi"
     assert result.spent.epsilon == pytest.approx(3, rel=1e-3)
     plain = tune(make_clients(4), candidates, home=tmp_path / "other")
-    assert result.noise["scale"] > plain.noise["scale"]
+    assert result.noise.scale > plain.noise.scale
 
 
 def test_a_simulation_repeats_and_charges_nothing(make_clients: Make, candidates: ht.Candidates, home: Path) -> None:
@@ -189,7 +190,7 @@ def test_with_epsilon_a_failing_client_looks_like_any_other(
         clients = make_clients(10)
         clients[4] = ht.Client((np.zeros((1, 1)), rng.normal(size=1)), objective, name="client-04")
         folder = tmp_path / f"run-{type(objective).__name__}"
-        result = tune(clients, candidates, home=tmp_path / folder.name, folder=folder, quiet=False)
+        result = tune(clients, candidates, home=tmp_path / folder.name, folder=folder, observer=ht.Bars())
         raw = json.loads((folder / "result.json").read_text())
         for field in ("run", "opened", "config", "index", "seconds"):
             raw.pop(field)
@@ -220,10 +221,8 @@ def test_dropouts_within_the_limit_are_named_and_the_rest_is_summed(
 ) -> None:
     real = LocalFederation.exchange
 
-    def lossy(
-        self: LocalFederation, name: str, out: Mapping[str, bytes], progress: Any
-    ) -> Mapping[str, bytes | Dropped]:
-        return {**real(self, name, out, progress), "client-03": Dropped("no reply in time"), "client-07": b"garbage"}
+    def lossy(self: LocalFederation, trip: Trip, observer: Any) -> Mapping[str, bytes | Dropped]:
+        return {**real(self, trip, observer), "client-03": Dropped("no reply in time"), "client-07": b"garbage"}
 
     monkeypatch.setattr(LocalFederation, "exchange", lossy)
     result = tune(make_clients(20), candidates, privacy=None)
@@ -367,9 +366,9 @@ def test_a_ledger_made_for_many_runs_takes_one_small_one(
         privacy=ht.Privacy(1.0),
         ledger=ledger,
         home=tmp_path,
-        quiet=True,
+        observer=ht.Silent(),
     )
-    assert result.rule["name"] == "sums"
+    assert result.rule.name == "sums"
     assert result.spent.epsilon <= 1.0
     assert result.ledger is not None
     assert result.ledger.rule == "renyi"

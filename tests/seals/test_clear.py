@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import hushtune as ht
+from hushtune.core.wire import pack
 from hushtune.seals.base import floor_share
-from hushtune.seals.clear import protect
-from hushtune.wire import pack
+from hushtune.seals.ends import Ask, converse
+from hushtune.seals.plain import protect
 
 
 def test_shares_are_counted_with_exact_arithmetic() -> None:
@@ -39,9 +40,8 @@ def test_the_sum_of_what_arrived() -> None:
         "no": pack({"kind": "refused", "reason": "policy"}),
     }
     roster = ht.Roster((*replies, "silent"))
-    total, missing, _ = (
-        ht.Clear().session("run", roster, "terms").sum(b"request", 3, 64, lambda name, out: replies, True, lambda: None)
-    )
+    server = ht.Clear(dropouts=0.5).server("run", roster, "terms")
+    total, missing, *_ = converse(server.open(Ask(b"request", 3, 2**50, 5, True, None, 3)), lambda trip: replies, int)
     assert total.tolist() == [10, -10, 5 * 2**40]
     assert set(missing) == {"bad", "short", "no", "silent"}
     assert missing["no"] == "refused: policy"

@@ -12,35 +12,36 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.client.harness import Loss
 from tests.conftest import Make
-from tests.privacy.harness import Loss
 
 import hushtune as ht
-from hushtune.bounds import Scores
-from hushtune.curated import MECHANISMS, NONE, Curated, CuratedScores, Recorded
-from hushtune.errors import BoundError, HushtuneError
+from hushtune.client.rows import WHOLE
+from hushtune.core.errors import BoundError, HushtuneError
+from hushtune.core.randomness import Randomness, SimulatedRandomness, SystemRandomness
 from hushtune.federation.local import LocalFederation
-from hushtune.method import Openings
-from hushtune.privacy import selection
-from hushtune.privacy.noise import Noise
-from hushtune.privacy.steps import PureTests
-from hushtune.randomness import Randomness, SimulatedRandomness, SystemRandomness
-from hushtune.replay import Replay
-from hushtune.result import Opened
-from hushtune.rows import WHOLE
-from hushtune.simulation import Shortcut
+from hushtune.methods.base import Openings
+from hushtune.privacy.bounds import Scores
+from hushtune.privacy.events.steps import PureTests
+from hushtune.privacy.noise import selection
+from hushtune.privacy.noise.base import Noise
+from hushtune.run.replay import Replay
+from hushtune.run.result import Opened
+from hushtune.run.simulation import Shortcut
+from hushtune.seals.curator import CuratorOracle
+from hushtune.seals.oracle import MECHANISMS, NONE, Oracle, RecordedOracle
 
 SUMS = np.array([300, 700, 500, 0])
 CURATOR = ht.Curator()
 
 
-def curated(times: int = 3, scale: float = 10.0, randomness: Randomness | None = None, **bound: Any) -> CuratedScores:
+def curated(times: int = 3, scale: float = 10.0, randomness: Randomness | None = None, **bound: Any) -> CuratorOracle:
     asked = Scores(**{"length": 4, "times": times, "steps": 100, "sensitivity": 100, **bound})
-    return CuratedScores(SUMS, asked, 10, Noise(scale, "curator"), randomness or SystemRandomness())
+    return CuratorOracle(SUMS, asked, 10, Noise(scale, "curator"), randomness or SystemRandomness())
 
 
 def tune(clients: list[ht.Client], candidates: ht.Candidates, method: Any, **changes: Any) -> ht.Result:
-    settings: dict[str, Any] = {"privacy": ht.Privacy(5.0), "seal": CURATOR, "quiet": True, "jobs": 1}
+    settings: dict[str, Any] = {"privacy": ht.Privacy(5.0), "seal": CURATOR, "observer": ht.Silent(), "jobs": 1}
     return ht.tune(clients, candidates, method=method, **{**settings, **changes})
 
 
@@ -128,7 +129,7 @@ def test_no_noise_is_refused() -> None:
 
 
 def test_recorded_answers_are_given_once_more_in_their_order() -> None:
-    again = Recorded([2, NONE, 1], 4)
+    again = RecordedOracle([2, NONE, 1], 4)
     assert again.above_threshold(Fraction(1), []) == 2
     assert again.above_threshold(Fraction(1), []) is None
     with pytest.raises(ht.SettingError, match="1 answers that its method does not ask for"):
@@ -142,12 +143,12 @@ def test_recorded_answers_are_given_once_more_in_their_order() -> None:
 @pytest.mark.parametrize("answers", [[4], [-2], [1.0], [True], ["1"], [None], "01"])
 def test_answers_that_cannot_be_are_refused(answers: Any) -> None:
     with pytest.raises(ht.SettingError, match="does not have the answers"):
-        Recorded(answers, 4)
+        RecordedOracle(answers, 4)
 
 
 def test_a_noisy_maximum_is_never_nothing() -> None:
     with pytest.raises(ht.SettingError):
-        Recorded([NONE], 4).noisy_max("exponential")
+        RecordedOracle([NONE], 4).noisy_max("exponential")
 
 
 @pytest.mark.parametrize("answers", [[1, 1], []])
@@ -223,7 +224,7 @@ def _scores(method: Any, run: Any, **changes: Any) -> Any:
 def test_a_method_that_asks_more_than_it_announced_is_stopped(
     make_clients: Make, candidates: ht.Candidates, tmp_path: Path
 ) -> None:
-    def greedy(curated: Curated) -> int:
+    def greedy(curated: Oracle) -> int:
         return [curated.noisy_max("exponential") for _ in range(2)][-1]
 
     method = ask(lambda method, run: run.curate(_scores(method, run), greedy))
@@ -262,7 +263,7 @@ def test_answers_that_were_seen_are_not_drawn_again(
         drawn.append(selection.exponential(*args))
         return drawn[-1]
 
-    def failing(curated: Curated) -> int:
+    def failing(curated: Oracle) -> int:
         place = curated.noisy_max("exponential")
         if len(drawn) == 1:
             raise RuntimeError("whatever it is")
@@ -283,7 +284,7 @@ def test_a_method_cannot_read_the_sums(make_clients: Make, candidates: ht.Candid
 
     def read(method: Any, run: Any) -> int:
         query = _scores(method, run)
-        seen.append(run.sealed(query)["scores"].open() if how == "sealed" else getattr(run, how)(query))
+        seen.append(run.unopened(query)["scores"].open() if how == "sealed" else getattr(run, how)(query))
         return 0
 
     with pytest.raises(HushtuneError):
@@ -297,14 +298,14 @@ def test_a_level_is_a_share_of_all_units_whoever_drops_out(
     """Who is missing counts with scores of 0: how many there are is public, and no threshold moves with it."""
     seen: list[int] = []
 
-    class Watched(CuratedScores):
+    class Watched(CuratorOracle):
         def __init__(self, sums: Any, bound: Scores, units: int, *rest: Any) -> None:
             seen.append(units)
             super().__init__(sums, bound, units, *rest)
 
     clients = make_clients(10)
     clients[3].policy = ht.Policy(opt_out=True)
-    monkeypatch.setattr("hushtune.run.CuratedScores", Watched)
+    monkeypatch.setattr("hushtune.seals.curator.CuratorOracle", Watched)
     result = tune(clients, candidates, ht.ProposeTest())
     assert list(result.dropped) == ["client-03"]
     assert seen == [10]
@@ -350,7 +351,9 @@ def test_everything_else_a_run_shows_is_the_same_whatever_clients_hold(
         clients = [ht.Client((np.zeros((2, 1)), np.zeros(2)), Loss(outcome)) for _ in range(3)]
         with caplog.at_level(0):
             folder = tmp_path / f"{at}"
-            result = tune(clients, candidates, ht.NoisyMax(), folder=folder, home=tmp_path / f"home {at}", quiet=False)
+            result = tune(
+                clients, candidates, ht.NoisyMax(), folder=folder, home=tmp_path / f"home {at}", observer=ht.Bars()
+            )
         raw = result.to_json()
         text = json.dumps(raw) + (folder / "run.json").read_text() + "".join(capfd.readouterr()) + caplog.text
         assert "secret" not in text

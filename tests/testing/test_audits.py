@@ -10,21 +10,22 @@ import numpy as np
 import pytest
 
 import hushtune as ht
-from hushtune.bounds import KHot
-from hushtune.calibration import calibrate, plan_of
-from hushtune.client import Party
-from hushtune.methods.ballots import TopVotes
-from hushtune.privacy import release
+from hushtune.client import release
+from hushtune.client.client import Party
+from hushtune.client.release import respond
+from hushtune.client.request import Request
+from hushtune.client.trials import TrialStore
+from hushtune.core.randomness import SimulatedRandomness
+from hushtune.core.roster import Roster
+from hushtune.methods.vote.ballots import TopVotes
 from hushtune.privacy.accounting import Sums
-from hushtune.privacy.audit import epsilon_lower_bound
-from hushtune.privacy.noise import Noise
-from hushtune.privacy.registry import event_from_json
-from hushtune.privacy.release import respond
-from hushtune.privacy.request import Request
-from hushtune.randomness import SimulatedRandomness
-from hushtune.roster import Roster
-from hushtune.seals.clear import Clear, vector_of
-from hushtune.trials import TrialStore
+from hushtune.privacy.bounds import KHot
+from hushtune.privacy.calibration import calibrate, plan_of
+from hushtune.privacy.events.registry import event_from_json
+from hushtune.privacy.noise.base import Noise
+from hushtune.seals.clear import Clear
+from hushtune.seals.plain import vector_of
+from hushtune.testing.audits import epsilon_lower_bound
 
 pytestmark = pytest.mark.statistical
 FALSE_ALARM = 1e-7

@@ -6,9 +6,10 @@ import pytest
 from tools.matrix import CELLS, PAGE, parsed
 
 import hushtune as ht
-from hushtune.privacy import skellam
-from hushtune.privacy.noise import Noise
+from hushtune.privacy.noise.base import Noise, skellam
 from hushtune.testing import check_noise, check_seal
+
+pytestmark = pytest.mark.mhe
 
 STATED = parsed(PAGE.read_text(encoding="utf-8"))
 

@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.client.harness import ROSTER, refusal, request
 from tests.conftest import distance
-from tests.privacy.harness import ROSTER, refusal, request
 
 import hushtune as ht
-from hushtune.curated import MECHANISMS
+from hushtune.client import release
+from hushtune.core.randomness import SimulatedRandomness
 from hushtune.federation import local
-from hushtune.privacy import release, selection, skellam
-from hushtune.privacy.noise import Noise
-from hushtune.randomness import SimulatedRandomness
-from hushtune.seals.clear import vector_of
+from hushtune.privacy.noise import selection, skellam
+from hushtune.privacy.noise.base import Noise
+from hushtune.seals.oracle import MECHANISMS
+from hushtune.seals.plain import vector_of
 from hushtune.testing import cells, check_noise
 from hushtune.testing.marks import Marks, check_tests
 from hushtune.testing.noise import measured

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import pytest
 
 import hushtune as ht
-from hushtune.methods import METHODS, method_class
-from hushtune.methods.ballots import TopVotes
-from hushtune.query import register
+from hushtune.client.query import Query, register
+from hushtune.methods.registry import METHODS, method_class
+from hushtune.methods.vote.ballots import TopVotes
 
 
 def install(folder: Path, module: str, code: str, point: str) -> None:
@@ -34,7 +34,7 @@ def install(folder: Path, module: str, code: str, point: str) -> None:
         (
             "plugin_takes",
             "import hushtune as ht\nclass X(ht.Vote):\n    name = 'vote'",
-            "hushtune.methods.vote.Vote and plugin_takes.X are both called 'vote': rename one",
+            "hushtune.methods.vote.method.Vote and plugin_takes.X are both called 'vote': rename one",
         ),
     ],
 )
@@ -64,7 +64,7 @@ def test_a_query_of_hushtunes_own_cannot_be_replaced() -> None:
 
         @register
         @dataclass(frozen=True)
-        class Fake:
+        class Fake(Query):
             name: ClassVar[str] = "top-votes"
             version: ClassVar[int] = 1
 

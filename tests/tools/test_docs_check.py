@@ -134,7 +134,7 @@ def test_what_a_command_needs_is_said(tree: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("HUSHTUNE_DATA", raising=False)
     monkeypatch.setitem(docs_rules.MODULES, "torch", "json")  # is there, whatever is installed
     monkeypatch.setitem(docs_rules.MODULES, "flower", "no_such_module")
-    fine, rows, _ = ran(tree, "`hushtune bench dp-hype --data adult` and `flwr list`")
+    fine, rows, _ = ran(tree, "`python -m experiments dp-hype --data adult` and `flwr list`")
     assert fine
     assert [row.outcome for row in rows] == ["not run: needs HUSHTUNE_DATA", "not run: needs extra flower"]
 
@@ -151,9 +151,9 @@ def test_what_covers_a_command_must_be_there(tree: Path) -> None:
 
 
 def test_reductions_keep_what_is_documented_and_a_help_knows_the_options() -> None:
-    shown = Shown("README.md", 1, "HUSHTUNE_DATA=... hushtune bench central --data adult --seeds 3")
+    shown = Shown("README.md", 1, "HUSHTUNE_DATA=... python -m experiments central --data adult --seeds 3")
     runs = docs_rules.what_runs(shown, docs_rules.rule_for(shown))
-    assert runs.startswith("hushtune bench central --data adult --seeds 3 --quick")
+    assert runs.startswith("python -m experiments central --data adult --seeds 3 --quick")
     rule = Rule("x", "", covered="x", help="printf --known")
     row = docs_check.Row("", "x --unknown --known", "", docs_rules.what_runs(shown, rule), (), False, "")
     result = docs_check.judged(row, docs_check.Ran(0, "--known", 0.0, 0.0))

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.watched import Watched
 
 import hushtune as ht
+from hushtune.core.observer import Advance, together
+from hushtune.core.space import Config, FloatArray
 from hushtune.privacy.accounting import epsilon_of
-from hushtune.privacy.events import GaussianVector
-from hushtune.privacy.steps import PureTests, SelectedRuns, TrainingSteps
-from hushtune.progress import Advance
-from hushtune.space import Config, FloatArray
+from hushtune.privacy.events.steps import PureTests, SelectedRuns, TrainingSteps
+from hushtune.privacy.events.sums import GaussianVector
 from hushtune.training.parts import PartScores, Rehearsal
 
 SPACE = ht.Space(lr=ht.Float(0.1, 1.0))
@@ -88,7 +89,7 @@ class Trainer:
 
 def fit(tmp_path: Path, method: Any, trainer: Trainer | None = None, **changes: Any) -> ht.Fitted:
     given: dict[str, Any] = {"privacy": PRIVACY, "validation": HELD, "home": tmp_path / "home", "jobs": 1}
-    given["quiet"] = True
+    given["observer"] = ht.Silent()
     return ht.fit(ROWS, CANDIDATES, method=method, trainer=trainer or Trainer(), **{**given, **changes})  # type: ignore[arg-type]
 
 
@@ -215,15 +216,31 @@ def test_a_simulated_choice_is_not_taken_for_a_real_one(tmp_path: Path) -> None:
         fit(tmp_path, METHODS[0], folder=tmp_path / "model")
 
 
+@pytest.mark.parametrize("method", [METHODS[0], ht.TryAll(), ht.Untuned()])
+def test_an_observer_is_told_of_the_cost_and_the_training(tmp_path: Path, method: Any) -> None:
+    watched = Watched()
+    fitted = fit(tmp_path, method, observer=watched)
+    (spent,), phases = watched.kinds("spent"), watched.kinds("phase")
+    assert spent == ("spent", fitted.spent.epsilon, fitted.spent.delta)
+    assert phases[-1][1] == "private training"
+    assert watched.events.index(spent) < watched.events.index(phases[-1])
+    assert len(watched.kinds("opened")) == (method is METHODS[0])
+    assert watched.kinds("done") == [("done", fitted.config)]
+    assert watched.events[-1] == ("done", fitted.config)
+    with pytest.raises(ht.BudgetError) as caught:
+        fit(tmp_path, method, observer=watched)
+    assert watched.events[-1] == ("failed", str(caught.value))
+
+
 # ---- repeat and select -------------------------------------------------------------------------------
 
 
 def test_nothing_tells_how_many_runs_there_were(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sizes, files, counts = set(), set(), set()
+    sizes, files, counts, watched = set(), set(), set(), Watched()
     for seed in range(8):
         trainer, place = Trainer(), tmp_path / str(seed)
-        marked = ht.Simulation(seed)
-        fitted = fit(place, ht.RepeatAndSelect(), trainer, simulation=marked, folder=place / "m", quiet=False)
+        given = {"simulation": ht.Simulation(seed), "folder": place / "m"}
+        fitted = fit(place, ht.RepeatAndSelect(), trainer, observer=together(watched, ht.Bars()), **given)
         counts.add(len(trainer.calls))
         kept = json.loads((place / "m" / "fitted.json").read_text())
         files.add(tuple(sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())))
@@ -233,6 +250,7 @@ def test_nothing_tells_how_many_runs_there_were(tmp_path: Path, capsys: pytest.C
     assert len(counts) > 3
     assert len(files) == len(sizes) == 1
     assert capsys.readouterr() == ("", "")
+    assert watched.events == []  # who is told when something happens can tell how long it took
 
 
 def test_every_run_has_fresh_noise_and_a_candidate_drawn_anew(tmp_path: Path) -> None:
@@ -330,7 +348,7 @@ def test_statements_say_what_is_trusted_and_what_is_not_covered(tmp_path: Path) 
 )
 def test_bad_input_is_refused_and_nothing_is_spent(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     given: dict[str, Any] = {"data": ROWS, "candidates": CANDIDATES, "method": METHODS[0], "trainer": Trainer()}
-    given |= {"privacy": PRIVACY, "validation": HELD, "home": tmp_path / "home", "quiet": True, **changes}
+    given |= {"privacy": PRIVACY, "validation": HELD, "home": tmp_path / "home", "observer": ht.Silent(), **changes}
     with pytest.raises(ht.SettingError, match=message):
         ht.fit(given.pop("data"), given.pop("candidates"), **given)
     assert not (tmp_path / "home" / "ledger.db").exists()

@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
+from torch import Tensor, nn
 
 import hushtune as ht
-import torch
 from hushtune.training import dpsgd
 from hushtune.training.dpsgd import DPSGD
-from torch import Tensor, nn
+
+pytestmark = pytest.mark.dpsgd
 
 FALSE_ALARM = 1e-7  # of each statistical check
 

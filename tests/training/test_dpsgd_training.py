@@ -12,14 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.dpsgd.test_dpsgd import Odd, cnn, data, dropped, mlp, moved, recorded, replaced, vector
+import torch
+from tests.training.test_dpsgd import Odd, cnn, data, dropped, mlp, moved, recorded, replaced, vector
+from torch import Tensor, nn
 
 import hushtune as ht
-import torch
-from hushtune.errors import MissingExtraError
+from hushtune.core.errors import MissingExtraError
 from hushtune.training import dpsgd
 from hushtune.training.dpsgd import DPSGD
-from torch import Tensor, nn
+
+pytestmark = pytest.mark.dpsgd
 
 # ---- training ----------------------------------------------------------------------------------------
 

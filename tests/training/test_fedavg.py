@@ -28,7 +28,7 @@ def clients(objective: Any = SGD) -> list[ht.Client]:
 
 
 def test_it_learns_what_no_client_could_alone() -> None:
-    trained = FedAvg(10, epochs=2).train(clients(), CONFIGS, jobs=1, quiet=True)
+    trained = FedAvg(10, epochs=2).train(clients(), CONFIGS, jobs=1, observer=ht.Silent())
     losses = trained.losses(DATA.test)
     assert losses[0] < 0.1
     assert losses[0] < min(SGD.losses(CONFIGS[:1], ht.Split(rows, DATA.test), 0)[0] for rows in PARTS)
@@ -39,7 +39,7 @@ def test_it_learns_what_no_client_could_alone() -> None:
 def test_plain_averaging_is_weighted_by_rows_and_step_by_step() -> None:
     """The same by hand: clone, set coefficients, partial_fit, weighted mean."""
     plan = FedAvg(3, epochs=2, seed=5)
-    trained = plan.train(clients(), CONFIGS[:1], jobs=1, quiet=True)
+    trained = plan.train(clients(), CONFIGS[:1], jobs=1, observer=ht.Silent())
     coef, intercept = np.zeros((10, 64)), np.zeros(10)
     total = sum(map(len, PARTS))
     for number in range(3):
@@ -59,22 +59,22 @@ def test_plain_averaging_is_weighted_by_rows_and_step_by_step() -> None:
 
 
 def test_many_configs_at_once_are_each_trained_as_if_alone() -> None:
-    together = FedAvg(2).train(clients(), CONFIGS, jobs=1, quiet=True)
+    together = FedAvg(2).train(clients(), CONFIGS, jobs=1, observer=ht.Silent())
     for place, config in enumerate(CONFIGS):
-        alone = FedAvg(2).train(clients(), [config], jobs=1, quiet=True)
+        alone = FedAvg(2).train(clients(), [config], jobs=1, observer=ht.Silent())
         np.testing.assert_array_equal(together.model(place).coef_, alone.model(0).coef_)
 
 
 def test_the_servers_knobs_can_be_tuned() -> None:
     plan = FedAvg(3, server_lr=0.5, server_momentum=0.9)
-    given = plan.train(clients(), CONFIGS[:1], jobs=1, quiet=True)
+    given = plan.train(clients(), CONFIGS[:1], jobs=1, observer=ht.Silent())
     tuned = FedAvg(3).train(
         clients(),
         [{**CONFIGS[0], "server_lr": 0.5, "server_momentum": 0.9}, CONFIGS[0]],
         jobs=1,
-        quiet=True,
+        observer=ht.Silent(),
     )
-    plain = FedAvg(3).train(clients(), CONFIGS[:1], jobs=1, quiet=True)
+    plain = FedAvg(3).train(clients(), CONFIGS[:1], jobs=1, observer=ht.Silent())
     np.testing.assert_allclose(tuned.model(0).coef_, given.model(0).coef_, atol=1e-12)
     np.testing.assert_allclose(tuned.model(1).coef_, plain.model(0).coef_, atol=1e-12)
     assert not np.allclose(given.model(0).coef_, plain.model(0).coef_)
@@ -93,7 +93,7 @@ def test_server_momentum_by_its_formula() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fedavg._State, "_move", spy)
         plan = FedAvg(2, server_lr=lr, server_momentum=momentum)
-        trained = plan.train(clients(), CONFIGS[:1], jobs=1, quiet=True)
+        trained = plan.train(clients(), CONFIGS[:1], jobs=1, observer=ht.Silent())
     (x0, mean1), (x1, mean2) = learner_runs
     np.testing.assert_allclose(x1, x0 + lr * (mean1 - x0))
     expected = x1 + lr * (momentum * (mean1 - x0) + (mean2 - x1))
@@ -101,7 +101,7 @@ def test_server_momentum_by_its_formula() -> None:
 
 
 def test_results_do_not_depend_on_the_number_of_processes() -> None:
-    one, two = (FedAvg(2).train(clients(), CONFIGS, jobs=jobs, quiet=True) for jobs in (1, 2))
+    one, two = (FedAvg(2).train(clients(), CONFIGS, jobs=jobs, observer=ht.Silent()) for jobs in (1, 2))
     np.testing.assert_array_equal(one.model(1).coef_, two.model(1).coef_)
 
 
@@ -110,18 +110,21 @@ def test_networks_and_regressors() -> None:
     configs = [{"momentum": 0.9}, {"momentum": 0.0}, {"hidden_layer_sizes": 8}]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        trained = FedAvg(8, epochs=3).train(clients(objective), configs, jobs=1, quiet=True)
+        trained = FedAvg(8, epochs=3).train(clients(objective), configs, jobs=1, observer=ht.Silent())
         assert trained.losses(DATA.test)[0] < 0.35
     assert len(trained.groups) == 2
     regression = ht.SklearnObjective(SGDRegressor(), metric="neg_mean_squared_error")
-    found = FedAvg(3).train(clients(regression), [{"alpha": 0.01}], jobs=1, quiet=True)
+    found = FedAvg(3).train(clients(regression), [{"alpha": 0.01}], jobs=1, observer=ht.Silent())
     assert 0 < found.losses(DATA.test)[0] < 8
 
 
 def test_a_network_starts_from_its_seed_alone_with_a_fresh_optimiser() -> None:
     objective = ht.SklearnObjective(MLPClassifier((8,), solver="sgd"))
     wild, mild = {"learning_rate_init": 1e200}, {"learning_rate_init": 0.1}
-    both = [FedAvg(2).train(clients(objective), list(cs), jobs=1, quiet=True) for cs in ((wild, mild), (mild, wild))]
+    both = [
+        FedAvg(2).train(clients(objective), list(cs), jobs=1, observer=ht.Silent())
+        for cs in ((wild, mild), (mild, wild))
+    ]
     losses = [trained.losses(DATA.test) for trained in both]
     assert np.isnan([losses[0][0], losses[1][1]]).all()
     assert losses[0][1] == losses[1][0]
@@ -137,12 +140,12 @@ def changed(**fields: Any) -> list[ht.Client]:
 
 def test_a_client_without_rows_has_no_weight() -> None:
     empty = ht.Client(PARTS[0].take([]), SGD)
-    plain = FedAvg(2).train(clients(), CONFIGS[:1], jobs=1, quiet=True)
+    plain = FedAvg(2).train(clients(), CONFIGS[:1], jobs=1, observer=ht.Silent())
     for some in ([empty, *clients()], [*clients(), empty]):
-        trained = FedAvg(2).train(some, CONFIGS[:1], jobs=1, quiet=True)
+        trained = FedAvg(2).train(some, CONFIGS[:1], jobs=1, observer=ht.Silent())
         np.testing.assert_array_equal(trained.model(0).coef_, plain.model(0).coef_)
     with pytest.raises(ht.SettingError, match="no client has any"):
-        FedAvg(2).train([empty], CONFIGS[:1], quiet=True)
+        FedAvg(2).train([empty], CONFIGS[:1], observer=ht.Silent())
 
 
 @pytest.mark.parametrize(
@@ -155,14 +158,14 @@ def test_a_client_without_rows_has_no_weight() -> None:
 )
 def test_rows_that_do_not_fit_are_named_and_not_taken_for_divergence(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ht.SettingError, match=message):
-        FedAvg(1).train(changed(**fields), CONFIGS[:1], jobs=1, quiet=True)
+        FedAvg(1).train(changed(**fields), CONFIGS[:1], jobs=1, observer=ht.Silent())
 
 
 def test_a_config_that_diverges_is_nan_and_harms_no_other() -> None:
     objective = ht.SklearnObjective(SGDRegressor(learning_rate="constant"), metric="neg_mean_squared_error")
     configs = [{"eta0": 1e-3}, {"eta0": 1e150}]
-    trained = FedAvg(3).train(clients(objective), configs, jobs=1, quiet=True)
-    alone = FedAvg(3).train(clients(objective), configs[:1], jobs=1, quiet=True)
+    trained = FedAvg(3).train(clients(objective), configs, jobs=1, observer=ht.Silent())
+    alone = FedAvg(3).train(clients(objective), configs[:1], jobs=1, observer=ht.Silent())
     losses = trained.losses(DATA.test)
     assert np.isnan(losses[1])
     assert losses[0] == alone.losses(DATA.test)[0]
@@ -170,7 +173,7 @@ def test_a_config_that_diverges_is_nan_and_harms_no_other() -> None:
 
 def test_an_interrupted_training_resumes_and_gives_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = FedAvg(4, server_momentum=0.5)
-    whole = plan.train(clients(), CONFIGS, jobs=1, quiet=True)
+    whole = plan.train(clients(), CONFIGS, jobs=1, observer=ht.Silent())
     rounds: list[int] = []
     original = fedavg._State.round
 
@@ -183,12 +186,12 @@ def test_an_interrupted_training_resumes_and_gives_the_same(tmp_path: Path, monk
 
     monkeypatch.setattr(fedavg._State, "round", stop)
     with pytest.raises(KeyboardInterrupt):
-        plan.train(clients(), CONFIGS, folder=tmp_path, jobs=1, quiet=True)
-    resumed = plan.train(clients(), CONFIGS, folder=tmp_path, jobs=1, quiet=True)
+        plan.train(clients(), CONFIGS, folder=tmp_path, jobs=1, observer=ht.Silent())
+    resumed = plan.train(clients(), CONFIGS, folder=tmp_path, jobs=1, observer=ht.Silent())
     assert rounds == [0, 1, 2, 2, 3]
     np.testing.assert_array_equal(resumed.model(1).coef_, whole.model(1).coef_)
     with pytest.raises(ht.SettingError, match="belongs to another training"):
-        FedAvg(5).train(clients(), CONFIGS, folder=tmp_path, jobs=1, quiet=True)
+        FedAvg(5).train(clients(), CONFIGS, folder=tmp_path, jobs=1, observer=ht.Silent())
 
 
 @pytest.mark.parametrize(
@@ -221,10 +224,10 @@ def test_bad_settings(make: Any, message: str) -> None:
 def test_a_damaged_state_is_named(tmp_path: Path) -> None:
     (tmp_path / "training.npz").write_bytes(b"PK broken")
     with pytest.raises(ht.SettingError, match="training.npz must be whole"):
-        FedAvg(1).train(clients(), CONFIGS[:1], folder=tmp_path, jobs=1, quiet=True)
+        FedAvg(1).train(clients(), CONFIGS[:1], folder=tmp_path, jobs=1, observer=ht.Silent())
 
 
 def test_an_unknown_model_is_refused() -> None:
-    trained = FedAvg(1).train(clients(), CONFIGS[:1], jobs=1, quiet=True)
+    trained = FedAvg(1).train(clients(), CONFIGS[:1], jobs=1, observer=ht.Silent())
     with pytest.raises(ht.SettingError, match="place"):
         trained.model(3)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, geom, logser, poisson
 
-from hushtune.errors import SettingError
-from hushtune.privacy.steps import TrainingSteps
-from hushtune.randomness import SimulatedRandomness
-from hushtune.training.trying import RepeatAndSelect, TryAll, Untuned, runs_drawn, score_noise
+from hushtune.core.errors import SettingError
+from hushtune.core.randomness import SimulatedRandomness
+from hushtune.privacy.events.steps import TrainingSteps
+from hushtune.training.strategies import RepeatAndSelect, TryAll, Untuned, runs_drawn, score_noise
 
 
 @pytest.mark.statistical

@@ -17,7 +17,9 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     voters, rounds = int(context.run_config["voters"]), int(context.run_config["rounds"])
-    result = hushtune.flower.tune(grid, CANDIDATES, method=ht.Vote(voters=voters), **hushtune.flower.settings(context))
+    settings = hushtune.flower.settings(context)
+    nodes = hushtune.flower.FlowerFederation(grid, **settings.federation)
+    result = ht.tune(nodes, CANDIDATES, method=ht.Vote(voters=voters), **settings.tune)
     print(result.statement)
     for what, config in (("chosen privately", result.config), ("for comparison, the middle of the space", MIDDLE)):
         strategy = FedAvg(fraction_evaluate=0.0)

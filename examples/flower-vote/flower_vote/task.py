@@ -24,13 +24,13 @@ def model(**config: float) -> SGDClassifier:
 def local_data(context: Context) -> ht.Rows:
     """This node's images. A real app reads its own files here; this one takes its share of scikit-learn's digits."""
     number, count = int(context.node_config["partition-id"]), int(context.node_config["num-partitions"])
-    mine = shares("dirichlet:5", load("digits", quiet=True).train, clients=count, seed=0)[number]
+    mine = shares("dirichlet:5", load("digits").train, clients=count, seed=0)[number]
     return ht.Rows(mine.X / 16, mine.y)
 
 
 def test_data() -> ht.Rows:
     """Images that no node has; the server's, to judge the trained model."""
-    rows = load("digits", quiet=True).test
+    rows = load("digits").test
     return ht.Rows(rows.X / 16, rows.y)
 
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    import typer
 
 _INTERRUPTED = 130
 EXIT_CODES = {
@@ -19,21 +23,31 @@ EXIT_CODES = {
 
 
 def main() -> None:
-    """Runs the command line; a known error is one line on the error stream and an exit code."""
+    """Runs the command line `hushtune`."""
+    from hushtune.cli.app import app
+
+    start(app, "hushtune")
+
+
+def start(app: typer.Typer, program: str) -> NoReturn:
+    """Runs commands and exits; a known error is one line on the error stream and an exit code.
+
+    Args:
+        app: the commands.
+        program: what a person types before a command, for messages and help.
+    """
     import click
 
+    from hushtune.core.errors import AbortedError, HushtuneError, SpentError
+
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # workers are stopped as with Ctrl-C
-
-    from hushtune.cli.app import app
-    from hushtune.errors import AbortedError, HushtuneError, SpentError
-
     try:
-        code = app(prog_name="hushtune", standalone_mode=False)
+        code = app(prog_name=program, standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(2)
     except click.ClickException as error:
-        where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "hushtune"
+        where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else program
         _fail(f"error: {error.format_message().rstrip('.')}; see `{where} --help`", 2)
     except AbortedError as error:
         _fail(f"aborted: {error}", 3)
@@ -48,7 +62,7 @@ def main() -> None:
     except Exception as error:
         if logging.getLogger().isEnabledFor(logging.INFO):
             raise
-        _fail(f"internal error: {type(error).__name__}: {error}; run `hushtune --verbose ...` to see where", 4)
+        _fail(f"internal error: {type(error).__name__}: {error}; run `{program} --verbose ...` to see where", 4)
     if code == _INTERRUPTED:  # what typer makes of Ctrl-C
         _fail("interrupted: what was scored is kept; the same command resumes", code)
     sys.exit(code)
@@ -60,6 +74,6 @@ def _told(error: OSError) -> str:
     return f"{path} cannot be used: {reason}" if path else reason
 
 
-def _fail(message: str, code: int) -> None:
+def _fail(message: str, code: int) -> NoReturn:
     print(" ".join(message.split()), file=sys.stderr)
     sys.exit(code)

@@ -8,12 +8,11 @@ from typing import Annotated
 import typer
 
 from hushtune.cli import EXIT_CODES
-from hushtune.cli.bench import bench_app
 from hushtune.cli.compare import compare
 from hushtune.cli.identity import identity_app
 from hushtune.cli.ledger import ledger_app
 from hushtune.cli.mhe import mhe_app
-from hushtune.cli.options import DATA, SPLITS, Json, among, print_json
+from hushtune.cli.options import DATA, SPLITS, Json, LogJson, Quiet, Verbose, among, log, print_json, watching
 from hushtune.cli.plan import plan
 
 app = typer.Typer(
@@ -25,7 +24,6 @@ app = typer.Typer(
 )
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(identity_app, name="identity")
-app.add_typer(bench_app, name="bench")
 app.add_typer(mhe_app, name="mhe")
 
 
@@ -42,13 +40,9 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens to the error stream.")] = False,
+    verbose: Verbose = False,
 ) -> None:
-    import logging
-
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
-    )
+    log(verbose)
 
 
 @app.command()
@@ -56,30 +50,28 @@ def run(
     study: Annotated[Path, typer.Argument(help="The study file (TOML).")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the result; the same folder resumes a run.")],
     jobs: Annotated[int | None, typer.Option(help="Processes for scoring. Default: one per core.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")] = False,
+    quiet: Quiet = False,
+    log_json: LogJson = None,
     json: Json = False,
 ) -> None:
     """Run a study: score, ask, choose, and say what that revealed."""
     from hushtune.cli import show
-    from hushtune.reporting import report
-    from hushtune.study import read
-    from hushtune.tuning import tune
+    from hushtune.cli.studyfile import read
+    from hushtune.review.pages import report
+    from hushtune.run.tuning import tune
 
     with show.stdout_kept_clean():
         said = read(study)
-        result = tune(
-            said.clients,
-            said.candidates,
-            method=said.method,
-            privacy=said.privacy,
-            seal=said.seal,
-            search=said.search,
-            simulation=said.simulation,
-            ledger=said.ledger,
-            folder=out,
-            jobs=jobs,
-            quiet=quiet,
-        )
+        with watching(quiet, log_json) as observer:
+            result = tune(
+                said.clients,
+                **vars(said.study),
+                simulation=said.simulation,
+                ledger=said.ledger,
+                folder=out,
+                jobs=jobs,
+                observer=observer,
+            )
     show.result(result, report(out), as_json=json)
 
 
@@ -92,7 +84,7 @@ def report_(
     folder: Annotated[Path, typer.Argument(help="A folder that `hushtune run` wrote.")], json: Json = False
 ) -> None:
     """Write report.html: one file that shows what a run chose, opened, cost and revealed."""
-    from hushtune.reporting import report
+    from hushtune.review.pages import report
 
     path = report(folder)
     if json:
@@ -107,7 +99,7 @@ def verify(
 ) -> None:
     """Recompute from the recorded events and openings everything that a result claims."""
     from hushtune.cli import show
-    from hushtune.verification import verify as check
+    from hushtune.review.verification import verify as check
 
     checks = check(folder)
     show.checks(checks, as_json=json)
@@ -131,11 +123,12 @@ def split(
     json: Json = False,
 ) -> None:
     """Show who would hold what if an example data set were split among clients."""
+    from hushtune.core.observer import bars_unless
     from hushtune.data import load
     from hushtune.data.holdings import holdings
     from hushtune.data.splits import shares
 
-    found = holdings(shares(how, load(data, seed=seed, quiet=json).train, clients, seed))
+    found = holdings(shares(how, load(data, seed=seed, observer=bars_unless(json)).train, clients, seed))
     if json:
         print_json({"rows": found.rows()})
     else:

@@ -7,36 +7,38 @@ from typing import Annotated
 
 import typer
 
-from hushtune.cli.options import Json, print_json
+from hushtune.cli.options import Json, LogJson, Quiet, print_json, watching
 
 
 def compare(
     study: Annotated[Path, typer.Argument(help="A study file (TOML) with a table [compare].")],
     out: Annotated[Path, typer.Option("--out", help="Folder for all runs; the same folder goes on after Ctrl-C.")],
     jobs: Annotated[int | None, typer.Option(help="Processes for scoring. Default: one per core.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")] = False,
+    quiet: Quiet = False,
+    log_json: LogJson = None,
     json: Json = False,
 ) -> None:
     """Simulate several methods, seals and epsilons on one federation, to choose one; charges no ledger."""
     from hushtune.cli import show
-    from hushtune.comparing import compare as run
-    from hushtune.reporting import PICTURE, report
-    from hushtune.study import read_comparison
+    from hushtune.cli.studyfile import read_comparison
+    from hushtune.review.comparison.arms import compare as run
+    from hushtune.review.pages import PICTURE, report
 
     with show.stdout_kept_clean():
         said = read_comparison(study)
-        found = run(
-            said.clients,
-            said.candidates,
-            methods=said.methods,
-            seals=said.seals,
-            privacies=said.privacies,
-            simulation=said.simulation,
-            search=said.search,
-            folder=out,
-            jobs=jobs,
-            quiet=quiet,
-        )
+        with watching(quiet, log_json) as observer:
+            found = run(
+                said.clients,
+                said.candidates,
+                methods=said.methods,
+                seals=said.seals,
+                privacies=said.privacies,
+                simulation=said.simulation,
+                search=said.search,
+                folder=out,
+                jobs=jobs,
+                observer=observer,
+            )
         path = report(out)
     if json:
         print_json(found.to_json())

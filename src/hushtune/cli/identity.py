@@ -17,7 +17,7 @@ def identity_new(
     path: Annotated[Path, typer.Argument(help="Where the secret key goes; never overwritten.")], json: Json = False
 ) -> None:
     """Make a client's signing key. The file stays with the client."""
-    from hushtune.identity import Identity
+    from hushtune.core.identity import Identity
 
     identity = Identity.new()
     identity.save(path)
@@ -33,7 +33,7 @@ def identity_show(
     path: Annotated[Path, typer.Argument(help="A file made by `hushtune identity new`.")], json: Json = False
 ) -> None:
     """Print the public key, for the roster."""
-    from hushtune.identity import Identity
+    from hushtune.core.identity import Identity
 
     public = Identity.load(path).public.hex()
     if json:
@@ -51,7 +51,7 @@ def identity_roster(
     """Pin the clients' public keys in a roster file, to be given to every client."""
     import os
 
-    from hushtune.roster import Roster
+    from hushtune.core.roster import Roster
 
     names, keys = zip(*map(_pinned, client), strict=True)
     roster = Roster(names, keys, os.urandom(32))
@@ -64,7 +64,7 @@ def identity_roster(
 
 def _pinned(entry: str) -> tuple[str, bytes]:
     """A client's name and public key."""
-    from hushtune.errors import SettingError
+    from hushtune.core.errors import SettingError
 
     name, _, text = entry.partition("=")
     try:

@@ -44,7 +44,7 @@ def ledger_limit(
 ) -> None:
     """Set a ledger's limit, or make a ledger with one."""
     from hushtune.cli import show
-    from hushtune.errors import SettingError
+    from hushtune.core.errors import SettingError
     from hushtune.privacy.ledger import Ledger
 
     terms = {"unit": unit, "neighbours": neighbours, "rule": rule}

@@ -20,7 +20,7 @@ def setup(
     json: Json = False,
 ) -> None:
     """Find a Python that OpenFHE has wheels for, and make an environment with it ($HUSHTUNE_MHE says where)."""
-    from hushtune.mhe import environment
+    from hushtune.seals.threshold import environment
 
     made = environment.setup(python, say=lambda line: print(line, file=sys.stderr if json else sys.stdout))
     if json:

@@ -1,4 +1,4 @@
-"""What options of several commands share: `--json`, lists of numbers, and the values that a shell completes.
+"""What options of several commands share: `--json`, `--verbose`, who watches, and what a shell completes.
 
 Completion must answer at once, so the names are written here; a test compares them to the registries.
 """
@@ -6,13 +6,26 @@ Completion must answer at once, so the names are written here; a test compares t
 from __future__ import annotations
 
 import json
+import logging
 import math
-from collections.abc import Callable
-from typing import Annotated, Any
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+if TYPE_CHECKING:
+    from hushtune.core.observer import Observer
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log what happens to the error stream.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
+LogJson = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Add what happens to this file, as lines of JSON; -: to the error stream."),
+]
 Jobs = Annotated[int | None, typer.Option(min=1, max=1024, help="Processes. Default: one per core.")]
 
 DATA = [
@@ -26,14 +39,32 @@ NEIGHBOURS = ["replace-one", "add-remove", "zero-out"]
 RULES = ["sums", "renyi"]
 
 
-def among(values: list[str], several: bool = False) -> Callable[[str], list[str]]:
-    """Completes one of the values; of `several` with commas, the last."""
+def among(values: list[str]) -> Callable[[str], list[str]]:
+    """Completes one of the values."""
+    return lambda incomplete: [value for value in values if value.startswith(incomplete)]
 
-    def complete(incomplete: str) -> list[str]:
-        before, comma, last = incomplete.rpartition(",") if several else ("", "", incomplete)
-        return [before + comma + value for value in values if value.startswith(last)]
 
-    return complete
+def log(verbose: bool) -> None:
+    """Warnings go to the error stream; with `--verbose` also what happens on the way."""
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
+    )
+
+
+@contextmanager
+def watching(quiet: bool, log_json: str | None) -> Iterator[Observer]:
+    """Who watches a command: bars, lines of JSON, both or nobody. On the error stream lines take the place of bars."""
+    from hushtune.core.jsonlines import JsonLines
+    from hushtune.core.observer import bars_unless, together
+
+    if log_json is None:
+        yield bars_unless(quiet)
+    elif log_json == "-":
+        yield JsonLines(sys.stderr)
+    else:
+        Path(log_json).parent.mkdir(parents=True, exist_ok=True)
+        with Path(log_json).open("a", encoding="utf-8") as file:
+            yield together(bars_unless(quiet), JsonLines(file))
 
 
 def print_json(value: Any) -> None:
@@ -47,34 +78,3 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def read_numbers(name: str, text: str) -> list[float]:
-    """Numbers with commas between them."""
-    from hushtune.errors import SettingError
-
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise SettingError(f"{name} must be numbers such as 10,100, but got {text!r}") from None
-
-
-def read_counts(name: str, text: str, low: int = 1) -> list[int]:
-    """Integers with commas between them."""
-    from hushtune.checks import integer
-    from hushtune.errors import SettingError
-
-    found = read_numbers(name, text)
-    if not all(number.is_integer() for number in found):
-        raise SettingError(f"{name} must be integers such as 10,100, but got {text!r}")
-    return [integer(name, int(number), low) for number in found]
-
-
-def read_epsilons(text: str) -> list[float]:
-    """Refuses, before anything is measured, what no guarantee can have."""
-    from hushtune.bench import privacy_of
-
-    found = read_numbers("epsilon", text)
-    for epsilon in found:
-        privacy_of(epsilon)
-    return found

@@ -10,10 +10,10 @@ import typer
 from hushtune.cli.options import NEIGHBOURS, SEALS, UNITS, Json, among
 
 if TYPE_CHECKING:
-    from hushtune.methods.propose import NoisyMax, ProposeTest
-    from hushtune.methods.thompson import Thompson
-    from hushtune.methods.vote import Vote
-    from hushtune.odds import Agreement
+    from hushtune.methods.propose_test.method import NoisyMax, ProposeTest
+    from hushtune.methods.thompson.method import Thompson
+    from hushtune.methods.vote.method import Vote
+    from hushtune.methods.vote.odds import Agreement
 
 METHODS = {  # the methods that can be planned, and the options that are about one of them
     "vote": {"k", "voters", "pinned", "good", "overlap", "repetitions"},
@@ -86,10 +86,11 @@ def plan(
 ) -> None:
     """Say beforehand whether a run can work: noise, odds of a good choice or of being heard, costs. Touches no data."""
     from hushtune.cli.plans import show
-    from hushtune.planning import plan as expect
+    from hushtune.core.observer import bars_unless
     from hushtune.privacy.guarantee import Privacy
     from hushtune.privacy.ledger import Ledger
-    from hushtune.seals import seal_from_json
+    from hushtune.review.planning import plan as expect
+    from hushtune.seals.registry import seal_from_json
 
     given = _about(method, {name: value for name, value in context.params.items() if value is not None})
     seal = seal or ("curator" if method in ("propose-test", "noisy-max") else "masked")
@@ -104,14 +105,14 @@ def plan(
         ledger=Ledger(ledger) if ledger is not None else None,
         agreement=_agreement(method, given, candidates),
         repetitions=given.get("repetitions", 1_000),
-        quiet=json,
+        observer=bars_unless(json),
     )
     show(found, as_json=json)
 
 
 def _about(method: str, given: dict[str, Any]) -> dict[str, Any]:
     """The options given that are about the method; one that is about others only is refused, not ignored."""
-    from hushtune.errors import SettingError
+    from hushtune.core.errors import SettingError
 
     if method not in METHODS:
         raise SettingError(f"method must be one of {list(METHODS)}, but got '{method}'")
@@ -123,9 +124,9 @@ def _about(method: str, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _method(name: str, given: dict[str, Any]) -> Vote | Thompson | ProposeTest | NoisyMax:
-    from hushtune.methods.propose import NoisyMax, ProposeTest
-    from hushtune.methods.thompson import Thompson
-    from hushtune.methods.vote import Vote
+    from hushtune.methods.propose_test.method import NoisyMax, ProposeTest
+    from hushtune.methods.thompson.method import Thompson
+    from hushtune.methods.vote.method import Vote
 
     def fields(*names: str) -> dict[str, Any]:
         return {name: given[name] for name in names if name in given}
@@ -142,8 +143,8 @@ def _method(name: str, given: dict[str, Any]) -> Vote | Thompson | ProposeTest |
 
 def _agreement(method: str, given: dict[str, Any], candidates: int) -> Agreement | float | None:
     """How far clients agree, in the method's own terms."""
-    from hushtune.checks import number
-    from hushtune.odds import Agreement
+    from hushtune.core.checks import number
+    from hushtune.methods.vote.odds import Agreement
 
     if method == "vote":
         return Agreement(given.get("good", max(1, candidates // 20)), given.get("overlap", 0.5))

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from hushtune.choosing import ChoicePlan
 from hushtune.cli.options import print_json
 from hushtune.cli.show import budget_text
+from hushtune.methods.propose_test.plan import ChoicePlan
+from hushtune.methods.thompson.plan import HEARD, SharingPlan
+from hushtune.methods.vote.plan import Plan
 from hushtune.privacy.guarantee import Privacy
-from hushtune.sharing import HEARD, SharingPlan
-from hushtune.voting import Plan
 
 
 def show(found: Plan | SharingPlan | ChoicePlan, as_json: bool) -> None:

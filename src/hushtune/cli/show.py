@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hushtune.bench import machine
 from hushtune.cli.options import print_json
 from hushtune.federation.local import default_home
 from hushtune.privacy.accounting import Budget, rule_to_json
+from hushtune.privacy.events.registry import event_to_json
 from hushtune.privacy.ledger import Ledger
-from hushtune.privacy.registry import event_to_json
-from hushtune.result import Result
-from hushtune.simulation import figure_rows
-from hushtune.verification import Check
+from hushtune.review.verification import Check
+from hushtune.run.result import Result
+from hushtune.run.simulation import figure_rows
 
 
 @contextmanager
@@ -128,45 +127,3 @@ def limit(ledger: Ledger, made: bool, as_json: bool) -> None:
     what = f"made {facts['path']} with limit" if made else f"limit of {facts['path']} is now"
     left = "" if made else f"; left: {budget_text(facts['left'] or facts['limit'])}"
     print(f"{what} {budget_text(facts['limit'])}{left}")
-
-
-def rows(found: Iterable[dict[str, Any]], as_json: bool, hidden: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """The rows of a benchmark, as they come, or one object with all of them. Gives them back.
-
-    Some of a row's values may be too long for a line: they are `hidden` there.
-    """
-    kept = []
-    for row in found:
-        kept.append(row)
-        if not as_json:
-            print("  ".join(f"{name}={value}" for name, value in row.items() if name not in hidden), flush=True)
-    if as_json:
-        print_json({"machine": machine(), "rows": kept})
-    return kept
-
-
-def experiment(found: Iterable[dict[str, Any]], as_json: bool) -> list[dict[str, Any]]:
-    """The rows of the DP-HYPE experiments as tables, each as soon as it is there, or as JSON. Gives them back."""
-    from hushtune.bench.dp_hype import ratios
-
-    kept: list[dict[str, Any]] = []
-    for row in found:
-        kept.append(row)
-        if as_json:
-            continue
-        if row["arm"] == "federation":
-            shown = {name: value for name, value in row.items() if name not in ("arm", "accuracies")}
-            print("\n" + "  ".join(f"{name}={value}" for name, value in shown.items()), flush=True)
-        else:
-            interval = f"{row['accuracy']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
-            print(f"  {row['arm']:32} epsilon {row['epsilon']!s:5} noise {row['sigma']:8.2f}  {interval}", flush=True)
-    compared = ratios(kept)
-    if as_json:
-        print_json({"machine": machine(), "rows": kept, "ratios": compared})
-    for row in compared if not as_json else []:
-        more = " at least" if row["at least"] else ""
-        print(
-            f"{row['name']}: {row['accuracy']:.3f} needs epsilon {row['epsilon published']:g} as published and "
-            f"{row['epsilon ours']:g} by default:{more} {row['budget ratio']:g} times"
-        )
-    return kept

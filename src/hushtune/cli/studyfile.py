@@ -11,24 +11,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hushtune.adaptive import search_from_json
-from hushtune.checks import integer, kind, number
-from hushtune.client import Client
-from hushtune.comparison import EXACT
+from hushtune.client.client import Client
+from hushtune.client.objectives.sklearn import SklearnObjective
+from hushtune.client.search.adaptive import search_from_json
+from hushtune.client.search.base import Search
+from hushtune.client.simulation import Simulation
+from hushtune.core.checks import integer, kind, number
+from hushtune.core.errors import SettingError, described
+from hushtune.core.space import Candidates, Choice, Domain, Float, Int, Space
 from hushtune.data import load
 from hushtune.data.splits import shares
-from hushtune.errors import SettingError, described
-from hushtune.method import Method
-from hushtune.methods import method_class
-from hushtune.objectives.sklearn import SklearnObjective
+from hushtune.methods.base import Method
+from hushtune.methods.registry import method_class
+from hushtune.methods.study import Study
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
-from hushtune.seals import seal_from_json
+from hushtune.review.comparison.table import EXACT
 from hushtune.seals.base import Seal
-from hushtune.search import Search
-from hushtune.simulation import Simulation
-from hushtune.space import Candidates, Choice, Domain, Float, Int, Space
-from hushtune.tuning import settled
+from hushtune.seals.registry import seal_from_json
 
 _Made = TypeVar("_Made")
 _TABLES = {
@@ -63,21 +63,17 @@ _KEYS = {  # of a knob: those it needs, and all
 
 
 @dataclass
-class Study:
-    """What a study file says, ready for `tune`."""
+class StudyFile:
+    """What a study file says: the study, and who takes part in it."""
 
+    study: Study
     clients: list[Client]
-    candidates: Domain
-    method: Method
-    privacy: Privacy | None
-    seal: Seal | None
-    search: Search | None
     ledger: Ledger | None
     simulation: Simulation | None
 
 
 @dataclass
-class ComparisonStudy:
+class ComparisonFile:
     """What a study file with a table [compare] says, ready for `compare`."""
 
     clients: list[Client]
@@ -89,7 +85,7 @@ class ComparisonStudy:
     simulation: Simulation
 
 
-def read(path: str | Path) -> Study:
+def read(path: str | Path) -> StudyFile:
     """Reads and checks a study file. Raises SettingError with the table, the constraint and the value got."""
     raw, folder = _parsed(Path(path)), Path(path).parent
     if "method" not in raw:
@@ -99,15 +95,16 @@ def read(path: str | Path) -> Study:
     method = _in("method", lambda: _method(raw["method"]))
     seal = _in("seal", lambda: seal_from_json(raw["seal"])) if "seal" in raw else None
     clients, reference = _clients(raw, folder)
-    _in("method", lambda: settled(candidates, method, len(clients), privacy, seal, search))
+    study = Study(candidates, method, privacy, seal, search)
+    _in("method", lambda: study.settled(len(clients)))
     simulation = _in("simulation", lambda: _simulation(raw, reference)) if "simulation" in raw else None
     ledger = None
     if "ledger" in raw:
         ledger = _in("ledger", lambda: Ledger(folder / _text("path", _need(raw, "ledger", "path"))))
-    return Study(clients, candidates, method, privacy, seal, search, ledger, simulation)
+    return StudyFile(study, clients, ledger, simulation)
 
 
-def read_comparison(path: str | Path) -> ComparisonStudy:
+def read_comparison(path: str | Path) -> ComparisonFile:
     """Reads and checks a study file with a table [compare]; what that leaves out is the study's own."""
     raw, folder = _parsed(Path(path)), Path(path).parent
     if "compare" not in raw:
@@ -122,7 +119,7 @@ def read_comparison(path: str | Path) -> ComparisonStudy:
     privacies = _in("compare", lambda: [_guarantee(epsilon, own) for epsilon in epsilons])
     clients, reference = _clients(raw, folder)
     simulation = _in("compare", lambda: _simulation({"simulation": {}, **raw}, reference, table.get("draws", _DRAWS)))
-    return ComparisonStudy(clients, _domain(raw), methods, seals, privacies, _search(raw), simulation)
+    return ComparisonFile(clients, _domain(raw), methods, seals, privacies, _search(raw), simulation)
 
 
 def _several(table: dict[str, Any], key: str, otherwise: Any) -> list[Any]:

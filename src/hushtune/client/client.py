@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushtune.errors import ObjectiveError, SettingError, described
-from hushtune.fingerprint import fingerprint
-from hushtune.identity import Identity
-from hushtune.objectives.base import Objective, checked_losses
+from hushtune.client.objectives.base import Objective, checked_losses
+from hushtune.client.rows import Parts, Rows, count_of
+from hushtune.client.trials import TrialStore, from_study
+from hushtune.core.errors import ObjectiveError, SettingError, described
+from hushtune.core.fingerprint import fingerprint
+from hushtune.core.identity import Identity
+from hushtune.core.randomness import Randomness
+from hushtune.core.roster import Id
+from hushtune.core.space import Config, FloatArray, Space, config_key
 from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.policy import Policy
-from hushtune.randomness import Randomness
-from hushtune.roster import Id
-from hushtune.rows import Parts, Rows, count_of
-from hushtune.space import Config, FloatArray, Space, config_key
-from hushtune.trials import TrialStore, from_study
 
 if TYPE_CHECKING:
     import optuna
@@ -95,7 +95,7 @@ def own_copy(objective: Any) -> Any:
 
 @dataclass
 class Party:
-    """The inside of one client: nothing here leaves except through `privacy.release`.
+    """The inside of one client: nothing here leaves except through `release`.
 
     A marked simulation has no ledger; a real run has one. `id` is its name in the roster; `own` is the name that its
     trials go by, where the roster's names change from run to run. `place` comes from the roster too, never from what a

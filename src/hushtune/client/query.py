@@ -2,44 +2,47 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import fields
-from typing import Any, ClassVar, Protocol, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
 
-import numpy as np
-
-from hushtune.adaptive import Adaptive, search_from_json
-from hushtune.bounds import Bound
-from hushtune.client import Party
-from hushtune.errors import SettingError, WireError
-from hushtune.privacy.skellam import IntArray
-from hushtune.search import Search
-from hushtune.space import Candidates, Domain, Space
+from hushtune.client.client import Party
+from hushtune.client.search.base import Search
+from hushtune.core.codec import fields_from_json, fields_to_json
+from hushtune.core.errors import SettingError, WireError
+from hushtune.core.registry import Registry
+from hushtune.core.space import Domain
+from hushtune.privacy.bounds import Bound
 
 
-class Query(Protocol):
-    """Public, serialisable, versioned. A frozen dataclass, found by name and version in the registry."""
+class Query(ABC):
+    """What each privacy unit is asked. Public, serialisable and versioned: a frozen dataclass that derives from this.
+
+    Its name, version and fields are what travels.
+    """
 
     name: ClassVar[str]
     version: ClassVar[int]
     meaning: ClassVar[str]  # what one contribution is, in words
+    per_candidate: ClassVar[bool] = True  # whether a block with as many entries as candidates has one for each
+    broadcast: ClassVar[bool] = False  # whether a later request tells all clients what was opened
 
     @property
+    @abstractmethod
     def blocks(self) -> Mapping[str, int]:
         """Named parts of the vector and their lengths."""
-        ...
 
     @property
+    @abstractmethod
     def bound(self) -> Bound:
         """On one privacy unit's vector."""
-        ...
 
     @property
+    @abstractmethod
     def scored(self) -> tuple[Search, Domain]:
         """The search whose trials an answer looks up, and over what: it can be done beforehand."""
-        ...
 
+    @abstractmethod
     def answer(self, party: Party) -> Any:
         """One unit's vector, from its trials. May extend the trials. Whatever it returns is checked.
 
@@ -47,17 +50,15 @@ class Query(Protocol):
             party: the inside of one privacy unit: a client, or one part of its rows. `party.losses(configs, seed)`
                 gives its losses, shape (configs,), NaN where scoring failed.
         """
-        ...
+
+    @property
+    def own_run(self) -> str | None:
+        """The run that it belongs to, if clients keep something for it under that run's id; else None."""
+        return None
 
 
-def in_blocks(query: Query, vector: IntArray) -> dict[str, IntArray]:
-    """The query's named parts of one vector."""
-    ends = np.cumsum(list(query.blocks.values()))[:-1]
-    return dict(zip(query.blocks, np.split(vector, ends), strict=True))
-
-
-_REGISTRY: dict[tuple[str, int], type[Any]] = {}
-_Kind = TypeVar("_Kind", bound=type[Any])
+_QUERIES: Registry[Query] = Registry("query", own="hushtune.methods.registry")
+_Kind = TypeVar("_Kind", bound=type[Query])
 
 
 def register(kind: _Kind) -> _Kind:
@@ -66,46 +67,33 @@ def register(kind: _Kind) -> _Kind:
     Args:
         kind: a frozen dataclass that is a `Query`. Its name, version and fields are what travels.
     """
-    claim(_REGISTRY, (kind.name, kind.version), kind)
+    if not issubclass(kind, Query):
+        raise SettingError(f"a query must derive from hushtune.client.query.Query, but {kind.__name__} does not")
+    _QUERIES.claim((kind.name, kind.version), kind)
     return kind
 
 
-def claim(registry: dict[Any, type[Any]], key: Any, kind: type[Any]) -> None:
-    """Puts a class into a registry. The last one of a name counts, but a name of hushtune's own is nobody else's."""
-    names = [f"{one.__module__}.{one.__qualname__}" for one in (registry.get(key, kind), kind)]
-    if names[0] != names[1] and any(name.startswith("hushtune.") for name in names):
-        raise SettingError(f"names must differ, but {names[0]} and {names[1]} are both called {key!r}: rename one")
-    registry[key] = kind
-
-
-_WRITERS: dict[type, Callable[[Any], Any]] = {
-    Candidates: lambda v: json.loads(v.to_json()),
-    Space: lambda v: json.loads(v.to_json()),
-    Search: lambda v: v.to_json(),
-    Adaptive: lambda v: v.to_json(),
-}
-_READERS: dict[str, Callable[[Any], Any]] = {
-    "candidates": lambda v: Candidates.from_json(json.dumps(v)),
-    "domain": lambda v: (Candidates if isinstance(v.get("configs"), list) else Space).from_json(json.dumps(v)),
-    "search": search_from_json,
-}
+def query_class(name: str) -> type[Query]:
+    """The newest version of a query that has this name."""
+    found = [kind for (known, _), kind in sorted(_QUERIES.known.items()) if known == name]
+    if not found:
+        raise SettingError(f"query '{name}' is not known here")
+    return found[-1]
 
 
 def query_to_json(query: Query) -> dict[str, Any]:
     """Name, version and fields."""
-    plain = {f.name: getattr(query, f.name) for f in fields(query)}  # type: ignore[arg-type]
-    written = {name: _WRITERS.get(type(value), lambda v: v)(value) for name, value in plain.items()}
-    return {"query": query.name, "version": query.version, **written}
+    return {"query": query.name, "version": query.version, **fields_to_json(query)}
 
 
 def query_from_json(raw: Mapping[str, Any]) -> Query:
     """The query that `query_to_json` wrote; unknown names, versions and fields are refused."""
     values = dict(raw)
-    kind = _REGISTRY.get((values.pop("query", None), values.pop("version", None)))
+    kind = _QUERIES.known.get((values.pop("query", None), values.pop("version", None)))
     if kind is None:
         raise WireError(f"query {raw.get('query')!r} version {raw.get('version')!r} is not known here")
     try:
-        query: Query = kind(**{name: _READERS.get(name, lambda v: v)(value) for name, value in values.items()})
+        query: Query = kind(**fields_from_json(kind, values))
     except (TypeError, AttributeError):
         raise WireError(f"query '{kind.name}' got unknown or missing fields: {sorted(values)}") from None
     return query

@@ -5,16 +5,21 @@ Nothing else in hushtune sends anything computed from a client's data. `respond`
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any, TypeVar
+from hashlib import sha256
+from typing import NamedTuple
 
 import numpy as np
 
-from hushtune.client import Party
-from hushtune.errors import (
+from hushtune.client.client import Party
+from hushtune.client.query import Query
+from hushtune.client.request import Request
+from hushtune.client.rows import Parts
+from hushtune.core.errors import (
     BudgetError,
     CacheError,
     LedgerError,
@@ -25,23 +30,17 @@ from hushtune.errors import (
     WireError,
     described,
 )
+from hushtune.core.randomness import Randomness, words
+from hushtune.core.roster import Roster
+from hushtune.core.wire import pack, unpack
 from hushtune.privacy.accounting import epsilon_of
 from hushtune.privacy.charges import Charge, charge_of
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.request import Request
-from hushtune.privacy.skellam import IntArray
-from hushtune.query import Query, in_blocks
-from hushtune.randomness import Randomness, words
-from hushtune.roster import Roster
-from hushtune.rows import Parts
-from hushtune.seals.base import Seal, largest_sum, sum_bits
-from hushtune.seals.clear import Clear, protect
-from hushtune.seals.masked import Masked
-from hushtune.seals.masked_client import MaskedClient
-from hushtune.seals.threshold import Threshold
-from hushtune.seals.threshold_client import Asked, ThresholdClient
-from hushtune.seals.threshold_wire import BEGINS, END, KIND
-from hushtune.wire import pack, unpack
+from hushtune.privacy.ledger import Ledger
+from hushtune.privacy.noise.skellam import IntArray
+from hushtune.seals.base import Seal, largest_sum
+from hushtune.seals.ends import ClientEnd, Due, Expected, Seat
+from hushtune.seals.registry import expected
 
 _MOST_RUNS = 16  # that a client has keys for at one time
 _TERMS = "terms"  # the name under which a ledger keeps what a run's requests have in common
@@ -60,10 +59,8 @@ def _nothing(request: Request) -> None:
 def respond(message: bytes, party: Party, roster: Roster, prepare: Prepare = _nothing) -> bytes:
     """A client's reply to one message: its sealed contribution, or a refusal that depends on no data."""
     try:
-        header, parts = unpack(message)
-        if (sealed := _SEALED.get(str(header.get("kind")))) is not None:
-            return sealed(header, parts, message, party, roster, prepare)
-        return _clear(message, party, roster, prepare)
+        with party.ledger.connected() if party.ledger is not None else nullcontext() as ledger:
+            return _reply(message, party, roster, prepare, Books(ledger))
     except CacheError as error:
         party.log(f"could not answer: {described(error)}")
         return refused("internal error; see the client's own log")
@@ -78,152 +75,164 @@ def respond(message: bytes, party: Party, roster: Roster, prepare: Prepare = _no
         return refused("internal error; see the client's own log")
 
 
+def _reply(message: bytes, party: Party, roster: Roster, prepare: Prepare, books: Books) -> bytes:
+    """The way out, from top to bottom, the same under every seal."""
+    header, parts = unpack(message)
+    seal, trip = expected(header, parts, message)
+    _check_session(party.sessions.get(trip.run), seal, trip, books)
+    request, digest = _request_in(trip, seal), _digest(message, party)
+    step = f"step {request.step}" if request is not None else ""
+
+    # The same bytes again? They get the same reply. Another message for the same place is refused.
+    earlier = (books.answered(trip.run, place, digest) for place in (trip.place, step) if place)
+    known = next((reply for reply in earlier if reply is not None), None)
+    if known is not None and not seal.keeps_replies:
+        return known
+    if trip.ends:
+        return _end(party, trip.run).step(message, None)
+
+    # Does this client take part, and can it afford it? Then it prepares: it fills its trials.
+    if request is None:
+        end, charge, due, pins = _end(party, trip.run), None, None, []
+    else:
+        due = _due(request, roster)
+        cost = _accept(request, due, party, roster, books)
+        end = _end_for(request, trip, party, roster)
+        charge = cost if trip.input else None
+        pins = [_pin(request), _pin_terms(request)] if trip.input else [_pin(request)]
+        if trip.input:
+            books.ensure(request.privacy)
+        prepare(request)
+
+        # Answer, check against the bound, add noise: computed when the seal asks for it, at most once.
+        if trip.input and known is None:
+            due = replace(due, vector=lambda: noisy(request, party, roster))
+
+    # Seal, commit, send: what leaves is on record before it does, and only what is on record leaves.
+    reply = end.step(message, due)
+    places = [place for place in (step if trip.input else "", trip.place) if place]
+    kept = sha256(reply).digest() if seal.keeps_replies else reply
+    on_record = books.commit(charge, trip.run, places, digest, kept, pins)
+    if on_record != kept and seal.keeps_replies:
+        raise RefusedError("another process of this client was faster")
+    return reply if seal.keeps_replies else on_record
+
+
+class Session(NamedTuple):
+    """A client's end of a seal in one run.
+
+    Args:
+        seal: the run's.
+        end: the client's end.
+        restored: whether another process of this client has begun it.
+    """
+
+    seal: Seal
+    end: ClientEnd
+    restored: bool = False
+
+
+class Books:
+    """A client's own ledger while it replies to one message; a marked simulation has none.
+
+    Args:
+        ledger: the client's, with one connection for the whole reply.
+    """
+
+    def __init__(self, ledger: Ledger | None) -> None:
+        self.ledger = ledger
+
+    def answered(self, run: str, place: str, digest: bytes) -> bytes | None:
+        """What this very message was answered with, in whatever process; another one for its place is refused."""
+        if self.ledger is None or not self.ledger.exists:
+            return None
+        return self.ledger.answered(run, place, digest)
+
+    def knows(self, run: str) -> bool:
+        """Whether anything was ever answered in a run; without a ledger nobody can tell."""
+        return self.ledger is None or (self.ledger.exists and self.ledger.knows(run))
+
+    def ensure(self, privacy: Privacy | None) -> None:
+        """Makes the ledger if it is not there; the first epsilon asked for sets the limit."""
+        if self.ledger is not None:
+            self.ledger.ensure(privacy)
+
+    def commit(
+        self,
+        charge: Charge | None,
+        run: str,
+        places: list[str],
+        digest: bytes,
+        reply: bytes,
+        pins: list[tuple[str, bytes]],
+    ) -> bytes:
+        """Puts the charge and the reply on record, in one transaction; gives the reply that is on record."""
+        if self.ledger is None:
+            return reply
+        self.ensure(None)
+        also = [*((name, asked, b"") for name, asked in pins), *((place, digest, reply) for place in places[1:])]
+        return self.ledger.commit(charge, run, places[0], digest, reply, also)
+
+
 def refused(reason: str) -> bytes:
     """A refusal on the wire."""
     return pack({"kind": "refused", "reason": reason})
 
 
-def _clear(message: bytes, party: Party, roster: Roster, prepare: Prepare) -> bytes:
-    """Seals 'clear' and 'curator': the request is the whole conversation."""
-    request = Request.from_bytes(message)
-    if not isinstance(request.seal, Clear):
+def _request_in(trip: Expected, seal: type[Seal]) -> Request | None:
+    """The request that a message carries, if it carries one: of the same run, and under the seal it came through."""
+    if trip.request is None:
+        return None
+    request = Request.from_bytes(trip.request)
+    if request.seal.kind != seal.kind:
         raise RefusedError(f"a request under seal '{request.seal.name}' must come through that seal")
-    digest = _digest(message, party)
-    if (earlier := _earlier(party, request.run, _step(request), digest)) is not None:
-        return earlier
-    return _once(request, digest, party, roster, prepare, lambda vector: protect(vector()))
-
-
-def _masked(
-    header: dict[str, Any], parts: list[bytes], message: bytes, party: Party, roster: Roster, prepare: Prepare
-) -> bytes:
-    """Seal 'masked': several trips, of which one carries the input and two carry the request."""
-    run, trip = str(header.get("run")), str(header.get("trip"))
-    step, digest = f"{header.get('round')} {trip}", _digest(message, party)
-    if (earlier := _earlier(party, run, step, digest)) is not None:
-        return earlier
-    if trip not in ("keys", "input"):
-        session = _session(party, run, MaskedClient)
-        return _keep(party, None, run, step, digest, lambda: session.step(message, _no_input))
-    request = _request_of(parts, trip, run, Masked)
-    if (earlier := _earlier(party, run, _step(request), digest)) is not None:  # keys for an old step are refused
-        return earlier
-    if trip == "keys":
-        _accept(request, party, roster)
-        prepare(request)
-        if run not in party.sessions:
-            assert isinstance(request.seal, Masked)
-            setting = request.seal.setting(run, roster, request.terms())
-            number = roster.ids.index(party.id)
-            _forget_the_oldest(party)
-            party.sessions[run] = MaskedClient(setting, number, party.randomness, party.client.identity)
-    session = _session(party, run, MaskedClient)
-    if session.setting.terms != request.terms():
-        raise RefusedError(_OTHER_TERMS)
-    if trip == "keys":
-        return _keep(
-            party, None, run, step, digest, lambda: session.step(message, _no_input), lambda _: [_pin(request)]
-        )
-    bits = sum_bits(len(roster), request.voters, request.query.bound, _share_variance(request, roster))
-    return _once(
-        request,
-        digest,
-        party,
-        roster,
-        prepare,
-        lambda vector: session.step(message, lambda _: (vector(), bits)),
-        place=step,
-    )
-
-
-def _threshold(
-    header: dict[str, Any], parts: list[bytes], message: bytes, party: Party, roster: Roster, prepare: Prepare
-) -> bytes:
-    """Seal 'threshold': several trips, of which one carries the input and two carry the request.
-
-    Replies are megabytes and are kept where the secret is; the ledger has their digests, so that each is given once.
-    """
-    run, trip = str(header.get("run")), str(header.get("trip"))
-    place, digest = f"{header.get('round')} {trip} {header.get('turn')}", _digest(message, party)
-    made: list[bytes] = []
-
-    def sent(reply: bytes) -> bytes:
-        made.append(reply)
-        return hashlib.sha256(reply).digest()
-
-    def recorded(step: Callable[[], bytes], pins: list[tuple[str, bytes, bytes]]) -> bytes:
-        return _keep(party, None, run, place, digest, lambda: sent(step()), lambda _: pins)
-
-    _earlier(party, run, place, digest)  # another message for the same place is refused
-    if trip == END:
-        return _session(party, run, ThresholdClient).step(message, None)
-    if trip not in (*BEGINS, "input"):
-        session = _session(party, run, ThresholdClient)
-        on_record = recorded(lambda: session.step(message, None), [])
-    else:
-        request = _request_of(parts, trip, run, Threshold)
-        if trip in BEGINS:
-            _accept(request, party, roster)
-            prepare(request)
-            if run not in party.sessions:
-                _forget_the_oldest(party)
-                folder = party.folder / "mhe" / run if party.detached else None
-                number = roster.ids.index(party.id)
-                party.sessions[run] = ThresholdClient(run, number, len(roster), request.terms(), folder)
-        session = _session(party, run, ThresholdClient)
-        if session.terms != request.terms():
-            raise RefusedError(_OTHER_TERMS)
-        asked = _asked(request, party, roster)
-        if trip in BEGINS or _earlier(party, run, _step(request), digest) is not None:
-            on_record = recorded(lambda: session.step(message, asked), [_pin(request)])
-        else:
-
-            def seal(vector: Callable[[], IntArray]) -> bytes:
-                return sent(session.step(message, asked, lambda: in_blocks(request.query, vector())))
-
-            on_record = _once(request, digest, party, roster, prepare, seal, place)
-    if on_record != hashlib.sha256(made[0]).digest():
-        raise RefusedError("another process of this client was faster")
-    return made[0]
-
-
-def _asked(request: Request, party: Party, roster: Roster) -> Asked:
-    """How a request's form is computed, and what this client's smudging is for it, if that is enough for its policy."""
-    assert isinstance(request.seal, Threshold)
-    clients = len(roster)
-    largest = largest_sum(clients, request.voters, request.query.bound, _share_variance(request, roster))
-    length = request.query.bound.length if request.form is None else request.form.length(request.query)
-    circuit = request.seal.circuit(request.form, clients, largest, length)
-    party.policy.check_smudging(request.seal.bits(circuit, request.form, clients, length))
-    return Asked(circuit, request.form, largest, request.seal.deviation(request.form, clients))
-
-
-def _request_of(parts: list[bytes], trip: str, run: str, seal: type[Seal]) -> Request:
-    """The request that a trip carries as its last part."""
-    if not parts:
-        raise WireError(f"trip '{trip}' must carry the request")
-    request = Request.from_bytes(parts[-1])
-    if request.run != run or not isinstance(request.seal, seal):
-        raise RefusedError("the request is not of this run and seal")
+    if request.run != trip.run:
+        raise RefusedError("the request is not of this run")
     return request
 
 
-_SEALED = {"masked": _masked, KIND: _threshold}
+def _check_session(session: Session | None, seal: type[Seal], trip: Expected, books: Books) -> None:
+    """A run has one seal: through another one, a message would be looked up under other places than it was kept."""
+    if session is None:
+        return
+    if session.seal.kind != seal.kind:
+        raise RefusedError(f"the run is under seal '{session.seal.name}', and the message is not")
+    if session.restored and not books.knows(trip.run):
+        raise RefusedError("this client's ledger does not know the run, though its state does")
 
 
 def _digest(message: bytes, party: Party) -> bytes:
     """Stands for a message to this very client: two that share a ledger by mistake do not give each other's answers."""
-    return hashlib.sha256(f"{party.id}\n".encode() + message).digest()
+    return sha256(f"{party.id}\n".encode() + message).digest()
 
 
-_Session = TypeVar("_Session")
-
-
-def _session(party: Party, run: str, kind: type[_Session]) -> _Session:
-    session = party.sessions.get(run)
-    if not isinstance(session, kind):
+def _end(party: Party, run: str) -> ClientEnd:
+    """The client's end of the seal in a run that it takes part in."""
+    session: Session | None = party.sessions.get(run)
+    if session is None:
         raise RefusedError("this client has no part in that run, or its state is lost")
-    return session
+    return session.end
+
+
+def _end_for(request: Request, trip: Expected, party: Party, roster: Roster) -> ClientEnd:
+    """The client's end of the seal that a request is under, begun if this is the first message of its run."""
+    seal, run = request.seal, request.run
+    if seal.stateless:
+        return seal.client(seat_of(party, roster, run, seal, request.terms()))
+    if trip.begins and run not in party.sessions:
+        _forget_the_oldest(party)
+        party.sessions[run] = Session(seal, seal.client(seat_of(party, roster, run, seal, request.terms())))
+    end = _end(party, run)
+    if end.terms != request.terms():
+        raise RefusedError(_OTHER_TERMS)
+    return end
+
+
+def seat_of(party: Party, roster: Roster, run: str, seal: Seal, terms: str) -> Seat:
+    """Where a client sits in a run, as it knows it itself."""
+    folder = party.folder / seal.name / run if party.detached else None
+    number = roster.ids.index(party.id)
+    return Seat(run, roster, number, terms, party.randomness, party.client.identity, folder)
 
 
 def _forget_the_oldest(party: Party) -> None:
@@ -233,79 +242,35 @@ def _forget_the_oldest(party: Party) -> None:
         party.sessions[known[0]] = None
 
 
-def _no_input(request: bytes) -> tuple[IntArray, int]:
-    raise RefusedError("no input is due in this trip")
-
-
-def _keep(
-    party: Party,
-    charge: Charge | None,
-    run: str,
-    step: str,
-    digest: bytes,
-    make: Callable[[], bytes],
-    also: Callable[[bytes], list[tuple[str, bytes, bytes]]] = lambda reply: [],
-) -> bytes:
-    """The reply, on record before it leaves; the same request gets the same bytes, in whatever process."""
-    if party.ledger is None:
-        return make()
-    if not party.ledger.exists:
-        party.ledger.ensure(None)
-    reply = make()
-    return party.ledger.commit(charge, run, step, digest, reply, also(reply))
-
-
-def _earlier(party: Party, run: str, step: str, digest: bytes) -> bytes | None:
-    """What this very message was answered with, in whatever process; another message for the same step is refused."""
-    if party.ledger is None or not party.ledger.exists:
-        return None
-    return party.ledger.answered(run, step, digest)
-
-
-def _step(request: Request) -> str:
-    """Under which name a client's one answer to a step of the plan is kept, whatever the seal."""
-    return f"step {request.step}"
-
-
-def _pin(request: Request) -> tuple[str, bytes, bytes]:
+def _pin(request: Request) -> tuple[str, bytes]:
     """What a ledger keeps so that no other request is prepared for in the same step: preparing takes data and time."""
-    return f"{_ASKED} {_step(request)}", request.asked, b""
+    return f"{_ASKED} step {request.step}", request.asked
+
+
+def _pin_terms(request: Request) -> tuple[str, bytes]:
+    """What a ledger keeps so that no later request of the run has other terms."""
+    return _TERMS, bytes.fromhex(request.terms())
 
 
 def _share_variance(request: Request, roster: Roster) -> Fraction:
     return request.noise.share_variance(request.seal.honest(len(roster)))
 
 
-def _once(
-    request: Request,
-    digest: bytes,
-    party: Party,
-    roster: Roster,
-    prepare: Prepare,
-    seal: Callable[[Callable[[], IntArray]], bytes],
-    place: str = "",
-) -> bytes:
-    """One contribution, at most once for each step of a run's plan, charged to the client's ledger before it leaves.
+def _due(request: Request, roster: Roster) -> Due:
+    """What the request asks of its seal."""
+    bound = request.query.bound
+    largest = largest_sum(len(roster), request.voters, bound, _share_variance(request, roster))
+    return Due(request.form, request.query.blocks, largest)
 
-    The step counts, not the seal's round, which the server chooses: a second round for the same step would be a second
-    noisy opening of the same input. The seal's round (`place`) counts as well: its masks hide one input only. `seal` is
-    given a function that computes the noisy vector; it calls it at most once.
+
+def noisy(request: Request, party: Party, roster: Roster) -> IntArray:
+    """The client's vector with its own noise share.
+
+    At most once for each step of a run's plan: the step counts, not the seal's round, which the server chooses. A
+    second round for the same step would be a second noisy opening of the same input.
     """
-    charge = _accept(request, party, roster)
-    if party.ledger is not None:
-        party.ledger.ensure(request.privacy)
-    prepare(request)
-    honest, step = request.seal.honest(len(roster)), _step(request)
-
-    def noisy() -> IntArray:
-        vector = contribution(request.query, party, request.parts, private=request.privacy is not None)
-        return vector + request.noise.share(honest, len(vector), party.randomness)
-
-    def also(reply: bytes) -> list[tuple[str, bytes, bytes]]:
-        pins = [(_TERMS, bytes.fromhex(request.terms()), b""), _pin(request)]
-        return [*pins, (place, digest, reply)] if place else pins
-
-    return _keep(party, charge, request.run, step, digest, lambda: seal(noisy), also)
+    vector = contribution(request.query, party, request.parts, private=request.privacy is not None)
+    return vector + request.noise.share(request.seal.honest(len(roster)), len(vector), party.randomness)
 
 
 def contribution(query: Query, party: Party, parts: Parts, private: bool) -> IntArray:
@@ -356,38 +321,39 @@ def _answer(query: Query, party: Party, private: bool) -> IntArray:
         return query.bound.default(party.randomness)
 
 
-def _accept(request: Request, party: Party, roster: Roster) -> Charge:
+def _accept(request: Request, due: Due, party: Party, roster: Roster, books: Books) -> Charge:
     """What the run costs, if the client takes part and can afford it; it records nothing, and `commit` decides."""
-    _check(request, party, roster)
+    _check(request, due, party, roster)
     charge = charge_of(request.run, request.query.name, request.plan, request.privacy)
-    if party.ledger is not None and party.ledger.exists:
+    if books.ledger is not None and books.ledger.exists:
         try:
-            party.ledger.answered(request.run, _TERMS, bytes.fromhex(request.terms()))
+            books.answered(request.run, *_pin_terms(request))
         except RefusedError:
             raise RefusedError(_OTHER_TERMS) from None
-        party.ledger.answered(request.run, *_pin(request)[:2])
-        if party.ledger.limit() is not None:
-            party.ledger.check(charge)
+        books.answered(request.run, *_pin(request))
+        if books.ledger.limit() is not None:
+            books.ledger.check(charge)
     return charge
 
 
-def _check(request: Request, party: Party, roster: Roster) -> None:
+def _check(request: Request, due: Due, party: Party, roster: Roster) -> None:
     """Whether the client takes part at all. Looks at the request and at public facts, never at data."""
     if request.roster != roster.digest() or party.id not in roster.ids:
         raise RefusedError("the request's roster is not the one this client was given")
-    if getattr(request.query, "run", request.run) != request.run:
+    if request.query.own_run not in (None, request.run):
         raise RefusedError("the query is of another run")
     if request.voters > 1 and party.client.trials is not None:
         raise RefusedError("a client that brings trials of all its rows does not split them")
     if request.privacy is None and request.voters > 1 and party.loaded():
         request.parts.check(party.data)  # with an epsilon, what cannot be split is a failure that nobody sees
-    seal = request.seal
-    insecure = isinstance(seal, Masked) and seal.neighbours is not None
-    party.policy.check(request.query.name, seal.name, seal.corrupt, insecure, seal.honest(len(roster)), request.privacy)
+    seal, clients = request.seal, len(roster)
+    insecure = seal.insecure is not None
+    party.policy.check(request.query.name, seal.name, seal.corrupt, insecure, seal.honest(clients), request.privacy)
     if request.form is not None:
-        request.form.check(request.query)
+        request.form.check(request.query.blocks)
         if request.privacy is not None or not seal.computes:
             raise RefusedError("a form of a sum is computed by a seal that can, and without epsilon only")
+    seal.agree(party.policy, due, clients)
     search, domain = request.query.scored
     party.policy.check_work(search.work(request.voters, domain))
     if request.privacy is None:

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from hushtune.errors import WireError
-from hushtune.forms import Form, form_from_json
-from hushtune.privacy.events import Event
+from hushtune.client.query import Query, query_from_json, query_to_json
+from hushtune.client.rows import Parts
+from hushtune.core.errors import WireError
+from hushtune.core.wire import pack, unpack
+from hushtune.privacy.events.registry import event_from_json, event_to_json
+from hushtune.privacy.events.sums import Event
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.noise import Noise
-from hushtune.privacy.registry import event_from_json, event_to_json
-from hushtune.query import Query, query_from_json, query_to_json
-from hushtune.rows import Parts
-from hushtune.seals import seal_from_json
+from hushtune.privacy.noise.base import Noise
 from hushtune.seals.base import Seal
-from hushtune.wire import pack, unpack
+from hushtune.seals.forms import Form, form_from_json
+from hushtune.seals.registry import seal_from_json
 
 _LONGEST_PLAN = 10_000
 _RUN = re.compile(r"[0-9a-f]{32}")

@@ -24,8 +24,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtune.checks import integer
-from hushtune.errors import SettingError
+from hushtune.core.checks import integer
+from hushtune.core.errors import SettingError
 from hushtune.privacy.accounting import Neighbours
 
 MOST_VOTERS = 10_000

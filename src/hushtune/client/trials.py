@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushtune.errors import CacheError, SettingError
-from hushtune.space import Config, FloatArray, config_key
+from hushtune.core.errors import CacheError, SettingError
+from hushtune.core.space import Config, FloatArray, config_key
 
 if TYPE_CHECKING:
     import optuna

@@ -6,7 +6,7 @@ import math
 import numbers
 from typing import Any
 
-from hushtune.errors import SettingError
+from hushtune.core.errors import SettingError
 
 
 def integer(name: str, value: Any, low: int, high: int | None = None) -> int:

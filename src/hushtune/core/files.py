@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.errors import SettingError
+from hushtune.core.errors import SettingError
 
 
 def create_once(path: Path, write: Callable[[Path], None]) -> bool:

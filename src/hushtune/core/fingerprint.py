@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hushtune._version import __version__
-from hushtune.errors import SettingError
+from hushtune.core.errors import SettingError
 
 _LIBRARIES = {"sklearn", "numpy", "scipy", "pandas", "torch", "hushtune", "builtins"}  # known by name
 _OTHERS = _LIBRARIES - {"hushtune"}

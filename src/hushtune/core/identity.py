@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hushtune.errors import SettingError
-from hushtune.files import create_once
+from hushtune.core.errors import SettingError
+from hushtune.core.files import create_once
 
 
 @dataclass(frozen=True)

@@ -46,3 +46,8 @@ def words(randomness: Randomness, *shape: int) -> NDArray[np.uint64]:
     """Uniform 64-bit words of the given shape."""
     size = int(np.prod(shape))
     return np.frombuffer(randomness.bytes(8 * size), dtype="<u8").astype(np.uint64).reshape(shape)
+
+
+def drawn_from(seed: int | None, label: str) -> Randomness:
+    """The system's randomness, or, in a marked simulation, a stream of its seed."""
+    return SystemRandomness() if seed is None else SimulatedRandomness(seed, label)

@@ -10,11 +10,14 @@ import tomllib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
-from hushtune.errors import SettingError
-from hushtune.files import replace
+from hushtune.core.errors import SettingError
+from hushtune.core.files import replace
 
 Id = str
+Role = Literal["clients", "nodes"]
+"""Whom a message is for: clients, who hold data, or nodes, who compute for them."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -34,7 +37,7 @@ class Roster:
         keys: their pinned Ed25519 public keys, 32 bytes each, in the same order. None: unpinned, and the server is
             trusted not to impersonate clients.
         seed: 32 random bytes, drawn by the operator when the roster is made, after all clients are known: it orders the
-            neighbour graph, so a server cannot choose who is whose neighbour. Empty if unpinned.
+            graph of peers, so a server cannot choose who is whose peer. Empty if unpinned.
     """
 
     ids: tuple[Id, ...]

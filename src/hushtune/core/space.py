@@ -24,8 +24,9 @@ from optuna.distributions import (
     json_to_distribution,
 )
 
-from hushtune.checks import integer
-from hushtune.errors import SettingError
+from hushtune.core.checks import integer
+from hushtune.core.codec import reads
+from hushtune.core.errors import SettingError
 
 Value = None | bool | int | float | str
 Config = dict[str, Any]
@@ -78,24 +79,29 @@ class Space:
         return isinstance(other, Space) and list(self.knobs.items()) == list(other.knobs.items())
 
     def __hash__(self) -> int:
-        return hash(self.to_json())
+        return hash(self.text)
 
     def __repr__(self) -> str:
         return f"Space({', '.join(f'{name}={knob}' for name, knob in self.knobs.items())})"
 
-    def to_json(self) -> str:
-        """The space as JSON text; `from_json` gives an equal space back."""
-        return json.dumps({name: json.loads(distribution_to_json(knob)) for name, knob in self.knobs.items()})
+    def to_json(self) -> dict[str, Any]:
+        """The space as plain values; `from_json` gives an equal space back."""
+        return {name: json.loads(distribution_to_json(knob)) for name, knob in self.knobs.items()}
+
+    @property
+    def text(self) -> str:
+        """The space as one line of text, the same for equal spaces."""
+        return json.dumps(self.to_json())
 
     @classmethod
-    def from_json(cls, text: str) -> Space:
+    def from_json(cls, raw: Mapping[str, Any]) -> Space:
         """The space that `to_json` wrote.
 
         Args:
-            text: what `to_json` wrote.
+            raw: what `to_json` wrote.
         """
         try:
-            return cls(**{name: json_to_distribution(json.dumps(k)) for name, k in json.loads(text).items()})
+            return cls(**{name: json_to_distribution(json.dumps(knob)) for name, knob in raw.items()})
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise SettingError(f"a space must be JSON written by Space.to_json, but got: {error}") from None
 
@@ -250,7 +256,7 @@ class Candidates:
         return (dict(config) for config in self.configs)
 
     def __hash__(self) -> int:
-        return hash(self.to_json())
+        return hash(self.text)
 
     @cached_property
     def encoded(self) -> FloatArray:
@@ -258,23 +264,23 @@ class Candidates:
         return self.space.encode(self.configs)
 
     @cached_property
-    def _json(self) -> str:
-        return json.dumps({"space": json.loads(self.space.to_json()), "configs": self.configs}, allow_nan=False)
+    def text(self) -> str:
+        """The candidates and their space as one line of text, the same for equal candidates."""
+        return json.dumps(self.to_json(), allow_nan=False)
 
-    def to_json(self) -> str:
-        """The candidates and their space as JSON text."""
-        return self._json
+    def to_json(self) -> dict[str, Any]:
+        """The candidates and their space as plain values."""
+        return {"space": self.space.to_json(), "configs": [dict(config) for config in self.configs]}
 
     @classmethod
-    def from_json(cls, text: str) -> Candidates:
+    def from_json(cls, raw: Mapping[str, Any]) -> Candidates:
         """The candidates that `to_json` wrote.
 
         Args:
-            text: what `to_json` wrote.
+            raw: what `to_json` wrote.
         """
         try:
-            raw = json.loads(text)
-            return cls(Space.from_json(json.dumps(raw["space"])), tuple(raw["configs"]))
+            return cls(Space.from_json(raw["space"]), tuple(raw["configs"]))
         except (ValueError, TypeError, KeyError) as error:
             if isinstance(error, SettingError):
                 raise
@@ -384,3 +390,14 @@ def _axis(name: str, knob: BaseDistribution, points: int | Sequence[Value] | Non
     points = integer(name, points, 1, 10**6)
     units = np.linspace(0, 1, points) if points > 1 else np.array([0.5])
     return list(dict.fromkeys(_from_unit(knob, np.array([u])) for u in units))
+
+
+def domain_from_json(raw: Mapping[str, Any]) -> Domain:
+    """The candidates or the space that `to_json` wrote."""
+    candidates = isinstance(raw, Mapping) and isinstance(raw.get("configs"), list)
+    return Candidates.from_json(raw) if candidates else Space.from_json(raw)
+
+
+reads(Space, Space.from_json)
+reads(Candidates, Candidates.from_json)
+reads(Domain, domain_from_json)

@@ -9,7 +9,7 @@ import json
 import struct
 from typing import Any
 
-from hushtune.errors import WireError
+from hushtune.core.errors import WireError
 
 VERSION = 1
 _LENGTH = struct.Struct(">I")

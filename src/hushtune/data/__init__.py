@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from hushtune.checks import integer, number
+from hushtune.client.rows import Split
+from hushtune.core.checks import integer, number
+from hushtune.core.errors import SettingError
+from hushtune.core.observer import Observer, Silent
 from hushtune.data.sources import SOURCES
-from hushtune.errors import SettingError
-from hushtune.progress import Progress
-from hushtune.rows import Split
 
 
-def load(name: str, *, test: float | None = None, rows: int | None = None, seed: int = 0, quiet: bool = True) -> Split:
+def load(
+    name: str,
+    *,
+    test: float | None = None,
+    rows: int | None = None,
+    seed: int = 0,
+    observer: Observer = Silent(),
+) -> Split:
     """A data set by name, with rows to train on and rows to test on.
 
     It is looked for in the folder $HUSHTUNE_DATA, then in the user's cache, and then fetched from OpenML ("emnist",
@@ -25,12 +32,12 @@ def load(name: str, *, test: float | None = None, rows: int | None = None, seed:
         test: share of test rows, for a set without test rows of its own, whose order is shuffled. Default: .2.
         rows: so many training rows only, drawn at random.
         seed: of that draw and of the share of test rows.
-        quiet: no progress bar while fetching.
+        observer: who watches while it is fetched; `Bars()` for a bar.
     """
     if str(name) not in SOURCES:
         raise SettingError(f"data must be one of {sorted(SOURCES)}, but got {name!r}")
     rng = np.random.default_rng(integer("seed", seed, 0))
-    found = SOURCES[name](Progress(quiet))
+    found = SOURCES[name](observer)
     if isinstance(found, Split):
         if test is not None:
             raise SettingError(f"data '{name}' has test rows of its own, but got test={test}")

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtune import svg
-from hushtune.files import replace
-from hushtune.rows import Rows
+from hushtune.client.rows import Rows
+from hushtune.core import svg
+from hushtune.core.files import replace
 
 _MOST_LABELS = 12
 

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtune.errors import SettingError
-from hushtune.files import archive, replace
-from hushtune.progress import Progress
-from hushtune.rows import Rows, Split
+from hushtune.client.rows import Rows, Split
+from hushtune.core.errors import SettingError
+from hushtune.core.files import archive, replace
+from hushtune.core.observer import Observer
 
 _ADULT_NUMBERS = ("age", "fnlwgt", "education_num", "capital_gain", "capital_loss", "hours_per_week")
 _ADULT_TEST = 16_281
@@ -55,9 +55,9 @@ class File:
     read: Callable[[Path], Rows | Split]
     openml: OpenML | None = None
 
-    def __call__(self, progress: Progress) -> Rows | Split:
+    def __call__(self, observer: Observer) -> Rows | Split:
         """The rows, fetched if need be."""
-        path = self._found(progress)
+        path = self._found(observer)
         try:
             return self.read(path)
         except (OSError, EOFError, ValueError, LookupError, zlib.error, zipfile.BadZipFile) as error:
@@ -65,7 +65,7 @@ class File:
                 f"{path} must be a complete {self.name}, but got {type(error).__name__}: {error}; replace or remove it"
             ) from None
 
-    def _found(self, progress: Progress) -> Path:
+    def _found(self, observer: Observer) -> Path:
         places = [Path(folder) for folder in (os.environ.get("HUSHTUNE_DATA"), cache()) if folder]
         for place in places:
             if (place / self.name).is_file():
@@ -74,7 +74,7 @@ class File:
         if self.openml is None:
             raise SettingError(f"{missing}, and it cannot be fetched; {advice} and set HUSHTUNE_DATA to it")
         try:
-            content = self.openml.write(_fetched(self.openml.number, self.openml.size, progress))
+            content = self.openml.write(_fetched(self.openml.number, self.openml.size, observer))
         except (OSError, ValueError) as error:
             raise SettingError(
                 f"{missing}, and OpenML's data set {self.openml.number} "
@@ -91,7 +91,7 @@ def cache() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "hushtune"
 
 
-def _fetched(number: int, size: int, progress: Progress) -> Any:
+def _fetched(number: int, size: int, observer: Observer) -> Any:
     """scikit-learn's download, watched from beside: it shows nothing itself, so its files' growth is shown."""
     from sklearn.datasets import fetch_openml
 
@@ -106,7 +106,7 @@ def _fetched(number: int, size: int, progress: Progress) -> Any:
             advance(now - seen)
             seen = now
 
-    with progress.phase(f"OpenML data set {number}, bytes", size) as advance:
+    with observer.phase(f"OpenML data set {number}, bytes", size) as advance:
         watcher = threading.Thread(target=watch, args=(advance,), daemon=True)
         watcher.start()
         try:
@@ -243,7 +243,7 @@ def _by_subject(subject: str) -> Callable[[Path], Rows]:
     return read
 
 
-def _digits(progress: Progress) -> Rows:
+def _digits(observer: Observer) -> Rows:
     """scikit-learn's handwritten digits: 1,797 images of 8x8 pixels in [0, 1], 10 classes."""
     from sklearn.datasets import load_digits
 
@@ -251,7 +251,7 @@ def _digits(progress: Progress) -> Rows:
     return Rows(x / 16.0, y)
 
 
-SOURCES: dict[str, Callable[[Progress], Rows | Split]] = {
+SOURCES: dict[str, Callable[[Observer], Rows | Split]] = {
     "digits": _digits,
     "mnist": File("mnist.npz", _grey, OpenML(554, 15_500_000, _mnist_file)),
     "cifar10": File("cifar10_jpeg_delta.npz", _coloured, OpenML(40_927, 650_000_000, _cifar10_file)),

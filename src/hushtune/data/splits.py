@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtune.checks import integer, number
-from hushtune.errors import SettingError
-from hushtune.rows import Rows
+from hushtune.client.rows import Rows
+from hushtune.core.checks import integer, number
+from hushtune.core.errors import SettingError
 
 
 def iid(labels: NDArray[np.generic], clients: int, seed: int) -> list[NDArray[np.int64]]:

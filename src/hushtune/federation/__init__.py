@@ -1,1 +1,4 @@
-"""Federations: the clients and how to reach them."""
+"""How messages travel: clients in this process, or on machines of their own.
+
+It moves bytes between the server and the parties. It must not know methods, nor what a message says.
+"""

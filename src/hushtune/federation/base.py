@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
+from hushtune.client.rows import Parts
+from hushtune.client.search.base import Search
+from hushtune.core.errors import SettingError
+from hushtune.core.observer import Observer
+from hushtune.core.roster import Id, Roster
+from hushtune.core.space import Domain, Space
 from hushtune.privacy.charges import Charge
 from hushtune.privacy.ledger import Ledger
-from hushtune.progress import Progress
-from hushtune.roster import Id, Roster
-from hushtune.rows import Parts
-from hushtune.search import Search
-from hushtune.space import Domain, Space
+from hushtune.seals.ends import Trip
 
 
 @dataclass(frozen=True)
@@ -45,39 +47,67 @@ class Traffic:
         }
 
 
-class Federation(Protocol):
-    """The clients and how to reach them. Moves bytes; knows neither methods nor seals."""
+class Federation(ABC):
+    """The clients and how to reach them. Moves bytes; knows neither methods nor seals.
 
-    @property
-    def roster(self) -> Roster:
-        """All clients, in public order."""
-        ...
+    A trip says which role its recipients have. Whoever has no recipients of a role refuses the trip.
+    """
 
-    @property
-    def traffic(self) -> Traffic:
-        """What was carried so far."""
-        ...
+    roster: Roster  # all clients, in public order
+    traffic: Traffic  # what was carried so far
+    simulated: bool  # whether all clients are marked as a simulation
 
+    @abstractmethod
     def key(self) -> str:
         """What stays the same about the clients when a run is taken up again."""
-        ...
 
+    @abstractmethod
     def coordinator_ledger(self) -> Ledger:
         """The coordinator's ledger for these clients."""
-        ...
+
+    @abstractmethod
+    def exchange(self, trip: Trip, observer: Observer) -> Mapping[Id, bytes | Dropped]:
+        """One trip: a message to each named recipient, and what came back.
+
+        Args:
+            trip: the messages, and for whom they are.
+            observer: who watches.
+        """
 
     def check_ledgers(self, charge: Charge, needed: int) -> None:
-        """Refuses a run that fewer than `needed` clients' own ledgers allow, if that is known beforehand."""
-        ...
+        """Refuses a run that fewer than `needed` clients' own ledgers allow, if that is known beforehand.
+
+        Args:
+            charge: what the run costs.
+            needed: how many clients must answer.
+        """
 
     def check(self, space: Space, parts: Parts) -> None:
-        """Lets objectives refuse a space, and data be refused that cannot be split so, before anything is spent."""
-        ...
+        """Lets objectives refuse a space, and data that cannot be split so, before anything is spent, if it can.
 
-    def score(self, search: Search, domain: Domain, progress: Progress, private: bool, parts: Parts) -> None:
-        """Has every client, or every part of it, fill its trials; `private` if the run has an epsilon."""
-        ...
+        Args:
+            space: of the candidates.
+            parts: how each client will be split.
+        """
 
-    def exchange(self, name: str, out: Mapping[Id, bytes], progress: Progress) -> Mapping[Id, bytes | Dropped]:
-        """One trip: a message to each named client, and what came back."""
-        ...
+    def score(self, search: Search, domain: Domain, observer: Observer, private: bool, parts: Parts) -> None:
+        """Has every client, or every part of it, fill its trials now; else each does so when it is first asked.
+
+        Args:
+            search: how.
+            domain: over what.
+            observer: who watches.
+            private: whether the run has an epsilon.
+            parts: how each client is split.
+        """
+
+
+def for_clients(trip: Trip) -> Mapping[Id, bytes]:
+    """The messages of a trip to clients; trips to others are refused.
+
+    Args:
+        trip: what is to be carried.
+    """
+    if trip.to != "clients":
+        raise SettingError(f"this federation reaches clients only, but a trip is for {trip.to}")
+    return trip.messages

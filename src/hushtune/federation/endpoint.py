@@ -8,27 +8,23 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hushtune.client import Client, Party
-from hushtune.errors import CacheError, RefusedError, SettingError, WireError, described
+from hushtune.client.client import Client, Party
+from hushtune.client.objectives.base import check_data, check_space
+from hushtune.client.release import Session, refused, respond, seat_of
+from hushtune.client.request import Request
+from hushtune.client.trials import TrialStore
+from hushtune.core.errors import CacheError, RefusedError, SettingError, WireError, described
+from hushtune.core.observer import unseen
+from hushtune.core.randomness import SimulatedRandomness, SystemRandomness
+from hushtune.core.roster import Id, Roster
+from hushtune.core.space import space_of
+from hushtune.core.wire import unpack
 from hushtune.federation.envelope import Answer, Letter, proof_text
-from hushtune.objectives.base import check_data, check_space
 from hushtune.privacy.ledger import Ledger
-from hushtune.privacy.release import refused, respond
-from hushtune.privacy.request import Request
-from hushtune.progress import unseen
-from hushtune.randomness import SimulatedRandomness, SystemRandomness
-from hushtune.roster import Id, Roster
-from hushtune.seals.graph import Shape
-from hushtune.seals.masked_client import MaskedClient
-from hushtune.seals.masked_setting import Setting
-from hushtune.seals.threshold_client import ThresholdClient
-from hushtune.space import space_of
-from hushtune.trials import TrialStore
-from hushtune.wire import unpack
+from hushtune.seals.registry import seal_from_json
 
 
 class Endpoint:
@@ -96,13 +92,11 @@ class Endpoint:
             raise RefusedError("the roster does not name this client")
         party.place = roster.ids.index(party.id), len(roster)
         if "session" in kept:
-            if party.ledger is not None and not (party.ledger.exists and party.ledger.knows(run)):
-                raise RefusedError("this client's ledger does not know the run, though its state does")
             party.sessions[run] = _restored(kept, roster, party)
         reply = respond(letter.message, party, roster, lambda request: self._prepare(request, party))
-        session = party.sessions.get(run)
-        if isinstance(session, ThresholdClient) or (session is not None and session.made(reply)):
-            kept = {} if session.done else _dumped(session, None if self._roster else roster.ids)
+        session: Session | None = party.sessions.get(run)
+        if session is not None and session.end.made(reply):
+            kept = {} if session.end.done else _dumped(session, run, None if self._roster else roster.ids)
         elif "session" in state:  # refused, or on record already: nothing has changed
             return reply, json.dumps(state).encode()
         if isinstance(party.randomness, SimulatedRandomness):
@@ -135,28 +129,23 @@ def _named(nodes: Any) -> Roster:
 
 def _over(state: dict[str, Any], party: Party) -> None:
     """Ends what an earlier run, which was given up, has left running."""
-    if state.get("session") and state["shape"] is None:
-        with suppress(RefusedError):
-            folder = party.folder / "mhe" / state["run"]
-            ThresholdClient(state["run"], 0, 0, state["terms"], folder).load(state["session"].encode()).close()
+    if "session" in state:
+        with suppress(RefusedError, SettingError):
+            _restored(state, Roster((party.id,)), party).end.close()
 
 
-def _restored(kept: dict[str, Any], roster: Roster, party: Party) -> MaskedClient | ThresholdClient:
-    number = roster.ids.index(party.id)
-    if kept["shape"] is None:
-        folder = party.folder / "mhe" / kept["run"]
-        return ThresholdClient(kept["run"], number, len(roster), kept["terms"], folder).load(kept["session"].encode())
-    setting = Setting(kept["run"], roster, Shape(**kept["shape"]), kept["terms"])
-    session = MaskedClient(setting, number, party.randomness, party.client.identity)
-    return session.load(kept["session"].encode())
+def _restored(kept: dict[str, Any], roster: Roster, party: Party) -> Session:
+    """The client's end of a seal as the last process left it."""
+    seal = seal_from_json(kept["seal"])
+    end = seal.client(seat_of(party, roster, kept["run"], seal, kept["terms"]))
+    return Session(seal, end.load(kept["session"].encode()), restored=True)
 
 
-def _dumped(session: MaskedClient | ThresholdClient, nodes: tuple[Id, ...] | None) -> dict[str, Any]:
-    said = session if isinstance(session, ThresholdClient) else session.setting
+def _dumped(session: Session, run: str, nodes: tuple[Id, ...] | None) -> dict[str, Any]:
     return {
-        "run": said.run,
+        "run": run,
         "nodes": nodes,
-        "terms": said.terms,
-        "shape": asdict(said.shape) if isinstance(said, Setting) else None,
-        "session": session.dump().decode(),
+        "terms": session.end.terms,
+        "seal": session.seal.to_json(),
+        "session": session.end.dump().decode(),
     }

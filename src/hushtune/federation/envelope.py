@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from hushtune.errors import WireError
-from hushtune.roster import Id
-from hushtune.wire import pack, unpack
+from hushtune.core.errors import WireError
+from hushtune.core.roster import Id
+from hushtune.core.wire import pack, unpack
 
 _TO, _FROM = "to-client", "from-client"
 

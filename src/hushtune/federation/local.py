@@ -10,24 +10,25 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hushtune.adaptive import Adaptive
-from hushtune.checks import integer, kind
-from hushtune.client import Client, Party
-from hushtune.errors import AbortedError, LedgerError, SettingError
-from hushtune.federation.base import Dropped, Traffic
-from hushtune.files import create_once
-from hushtune.fingerprint import fingerprint
-from hushtune.objectives.base import check_data, check_space
+from hushtune.client.client import Client, Party
+from hushtune.client.objectives.base import check_data, check_space
+from hushtune.client.release import respond
+from hushtune.client.rows import WHOLE, Parts
+from hushtune.client.search.adaptive import Adaptive
+from hushtune.client.search.base import Search, default_jobs
+from hushtune.client.trials import TrialStore
+from hushtune.core.checks import integer, kind
+from hushtune.core.errors import AbortedError, LedgerError, SettingError
+from hushtune.core.files import create_once
+from hushtune.core.fingerprint import fingerprint
+from hushtune.core.observer import Observer
+from hushtune.core.randomness import SimulatedRandomness, SystemRandomness
+from hushtune.core.roster import Id, Roster, check_name
+from hushtune.core.space import Domain, Space
+from hushtune.federation.base import Dropped, Federation, Traffic, for_clients
 from hushtune.privacy.charges import Charge
 from hushtune.privacy.ledger import Ledger
-from hushtune.privacy.release import respond
-from hushtune.progress import Progress
-from hushtune.randomness import SimulatedRandomness, SystemRandomness
-from hushtune.roster import Id, Roster, check_name
-from hushtune.rows import WHOLE, Parts
-from hushtune.search import Search, default_jobs
-from hushtune.space import Domain, Space
-from hushtune.trials import TrialStore
+from hushtune.seals.ends import Trip
 
 
 def default_home() -> Path:
@@ -35,7 +36,7 @@ def default_home() -> Path:
     return Path(os.environ.get("HUSHTUNE_HOME") or ".hushtune")
 
 
-class LocalFederation:
+class LocalFederation(Federation):
     """Clients of this process.
 
     Args:
@@ -69,6 +70,7 @@ class LocalFederation:
         store.check()
         self.roster = _roster(clients, roster, self.home)
         self.traffic = Traffic()
+        self.simulated = seed is not None
         self.parties = {
             id_: Party(id_, client, store, self.home, SystemRandomness(), place=(at, len(clients)))
             for at, (id_, client) in enumerate(zip(self.roster.ids, clients, strict=True))
@@ -129,9 +131,11 @@ class LocalFederation:
         """Refuses a run that too few clients' own ledgers allow, before anybody spends time on scoring."""
         refused = {}
         for party in self.parties.values():
-            if party.ledger is not None and party.ledger.exists and party.ledger.limit() is not None:
+            if party.ledger is not None and party.ledger.exists:
                 try:
-                    party.ledger.check(charge)
+                    with party.ledger.connected() as ledger:
+                        if ledger.limit() is not None:
+                            ledger.check(charge)
                 except LedgerError as error:
                     refused[party.id] = str(error)
         if len(self.roster) - len(refused) < needed:
@@ -145,24 +149,24 @@ class LocalFederation:
         self,
         search: Search,
         domain: Domain,
-        progress: Progress,
+        observer: Observer,
         private: bool,
         parts: Parts = WHOLE,
         name: str = "scoring",
     ) -> None:
         """Fills all trials, in parallel over clients, their parts and configs."""
         parties = [part for party in self.parties.values() for part in party.parts(parts)]
-        own = isinstance(search, Adaptive) and not private  # how far each is depends on its data
+        own = isinstance(search, Adaptive)  # only then does each client have work of its own
         each = [f"{party.id} {party.part}".strip() for party in parties] if own else []
-        with progress.phase(name, search.work(len(parties), domain), each) as advance:
+        with observer.phase(name, search.work(len(parties), domain), each) as advance:
             search.fill(parties, domain, self.jobs, advance, private, apart=private)
 
-    def exchange(self, name: str, out: Mapping[Id, bytes], progress: Progress) -> Mapping[Id, bytes | Dropped]:
+    def exchange(self, trip: Trip, observer: Observer) -> Mapping[Id, bytes | Dropped]:
         """Calls each client in turn."""
         replies: dict[Id, bytes | Dropped] = {}
         self.traffic.trips += 1
-        with progress.phase(name, len(out)) as advance:
-            for id_, message in out.items():
+        with observer.phase(trip.name, len(trip.messages)) as advance:
+            for id_, message in for_clients(trip).items():
                 replies[id_] = respond(message, self.parties[id_], self.roster)
                 self.traffic.count(message, replies[id_])
                 advance(1)

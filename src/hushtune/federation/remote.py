@@ -6,18 +6,15 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from hushtune.errors import SettingError, WireError
-from hushtune.federation.base import Dropped, Traffic
+from hushtune.core.errors import SettingError, WireError
+from hushtune.core.identity import verified
+from hushtune.core.observer import Observer
+from hushtune.core.roster import Id, Roster, check_name
+from hushtune.core.wire import unpack_reply
+from hushtune.federation.base import Dropped, Federation, Traffic, for_clients
 from hushtune.federation.envelope import Answer, Letter, proof_text
-from hushtune.identity import verified
-from hushtune.privacy.charges import Charge
 from hushtune.privacy.ledger import Ledger
-from hushtune.progress import Progress
-from hushtune.roster import Id, Roster, check_name
-from hushtune.rows import Parts
-from hushtune.search import Search
-from hushtune.space import Domain, Space
-from hushtune.wire import unpack_reply
+from hushtune.seals.ends import Trip
 
 log = logging.getLogger("hushtune")
 
@@ -25,8 +22,10 @@ Carry = Callable[[Mapping[Id, bytes]], Mapping[Id, bytes | Dropped]]
 """One trip: a letter for each node, by its name, to what came back from it."""
 
 
-class RemoteFederation:
+class RemoteFederation(Federation):
     """Clients that are reached by letters.
+
+    Every client looks into its ledger, checks and scores when it is first asked: that saves a trip.
 
     With a pinned roster, the first letter is the same for all and goes to every node; a client proves by a signature
     which node it is behind, and no other node gets its later ones. Without, a client is its node.
@@ -50,7 +49,7 @@ class RemoteFederation:
         self._nodes = tuple(nodes)
         self._carry = carry
         self._pinned = roster is not None
-        self._simulated = simulated
+        self.simulated = simulated
         self._seats: dict[Id, Id] = {} if self._pinned else {node: node for node in nodes}  # client -> node
 
     def key(self) -> str:
@@ -62,22 +61,13 @@ class RemoteFederation:
         name = self.roster.digest()[:16] if self._pinned else "nodes"
         return Ledger(self.home / "coordinator" / f"ledger-{name}.db")
 
-    def check_ledgers(self, charge: Charge, needed: int) -> None:
-        """Every client looks into its own ledger when it is first asked."""
-
-    def check(self, space: Space, parts: Parts) -> None:
-        """Every client checks when it is first asked."""
-
-    def score(self, search: Search, domain: Domain, progress: Progress, private: bool, parts: Parts) -> None:
-        """Every client scores when it is first asked: that saves a trip."""
-
-    def exchange(self, name: str, out: Mapping[Id, bytes], progress: Progress) -> Mapping[Id, bytes | Dropped]:
+    def exchange(self, trip: Trip, observer: Observer) -> Mapping[Id, bytes | Dropped]:
         """One trip. What a transport does not deliver, late and malformed answers are dropouts."""
         self.traffic.trips += 1
         nodes = None if self._pinned else self._nodes
-        letters = {id_: Letter(message, nodes).to_bytes() for id_, message in out.items()}
-        progress.say(f"{name}: asking {len(out)} clients")
-        with progress.phase(name, len(out)) as advance:
+        letters = {id_: Letter(message, nodes).to_bytes() for id_, message in for_clients(trip).items()}
+        observer.say(f"{trip.name}: asking {len(letters)} clients")
+        with observer.phase(trip.name, len(letters)) as advance:
             unmet = self._pinned and not set(letters) <= set(self._seats) and len(set(letters.values())) == 1
             replies = self._to_all(letters) if unmet else self._by_seat(letters)
             advance(sum(map(_good, replies.values())))
@@ -135,7 +125,7 @@ class RemoteFederation:
             answer = Answer.from_bytes(content)
         except WireError as error:
             return Dropped(f"malformed reply: {error}")
-        if answer.simulated != self._simulated:
+        if answer.simulated != self.simulated:
             return Dropped(f"the client is {'' if answer.simulated else 'not '}marked as a simulation")
         return answer
 

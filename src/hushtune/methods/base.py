@@ -7,19 +7,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from hushtune.bounds import Bound
-from hushtune.client import Party
-from hushtune.curated import Choose
-from hushtune.errors import SettingError
+from hushtune.client.client import Party
+from hushtune.client.query import Query
+from hushtune.client.search.base import Search
+from hushtune.core.codec import fields_to_json
+from hushtune.core.errors import SettingError
+from hushtune.core.registry import Registry
+from hushtune.core.roster import Id
+from hushtune.core.space import Candidates, Config, Space
+from hushtune.methods.figures import Figure, Told, pairs_figure
+from hushtune.methods.unopened import Unopened
 from hushtune.privacy.accounting import Budget
+from hushtune.privacy.bounds import Bound
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.skellam import IntArray
-from hushtune.query import Query, claim
-from hushtune.roster import Id
-from hushtune.sealed import Sealed
+from hushtune.privacy.noise.skellam import IntArray
 from hushtune.seals.base import Seal
-from hushtune.search import Search
-from hushtune.space import Candidates, Config, Space
+from hushtune.seals.oracle import Choose
 
 Note = str | float
 """Something that a method computed from opened values and that the result should say."""
@@ -77,7 +80,7 @@ class Openings(Protocol):
         """
         ...
 
-    def sealed(self, query: Query) -> Sealed:
+    def unopened(self, query: Query) -> Unopened:
         """The sum of all clients' answers, not opened yet: a seal may compute with it first. Without epsilon only.
 
         Args:
@@ -90,7 +93,7 @@ class Openings(Protocol):
 
         Args:
             query: scores of every candidate, with bound `Scores`.
-            choose: asks a `Curated` its questions and gives the place of a candidate; it sees no score.
+            choose: asks a `Oracle` its questions and gives the place of a candidate; it sees no score.
 
         Returns:
             the place of the candidate that `choose` takes.
@@ -132,8 +135,7 @@ class Openings(Protocol):
         ...
 
 
-KNOWN: dict[str, type[Method]] = {}
-"""Every method whose class was imported, by name."""
+METHOD_CLASSES: Registry[Method] = Registry("method", own="hushtune.methods.registry", group="hushtune.methods")
 
 
 class Method(ABC):
@@ -145,13 +147,18 @@ class Method(ABC):
 
     name: ClassVar[str]
     adaptive: ClassVar[bool] = False  # whether clients may search a space on their own instead of scoring candidates
+    losses: tuple[float, float] = (0.0, 1.0)  # the smallest and the largest loss that pairs of its clients can have
     voters: int = 1  # how many parts of a client's rows answer for themselves; 1: the client answers as a whole
 
     def __init_subclass__(cls, **settings: Any) -> None:
         """Makes a method known by its name, to whoever reads a result."""
         super().__init_subclass__(**settings)
         if "name" in vars(cls):
-            claim(KNOWN, cls.name, cls)
+            METHOD_CLASSES.claim(cls.name, cls)
+
+    def to_json(self) -> dict[str, Any]:
+        """Name and settings."""
+        return {"name": self.name, **fields_to_json(self)}
 
     def listed(self, given: Any, privacy: Privacy | None, seal: Seal) -> Candidates:
         """The public candidates, from what the user gave.
@@ -216,6 +223,29 @@ class Method(ABC):
         """Methods that open the same sums and decide otherwise, by name; for comparisons, at no cost."""
         return {}
 
+    def figures(self, told: Told) -> list[Figure]:
+        """What a report shows of this method's openings, beside the values that candidates got.
+
+        Args:
+            told: the result.
+        """
+        return [pairs_figure(told)] if told.pairs() else []
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """What the guarantee says nothing about, because of how this method works."""
+        return ()
+
+    @property
+    def drawn(self) -> str:
+        """What the noise is that answers to tests are given under, in words; empty if nothing is tested."""
+        return ""
+
+    @property
+    def scored_on(self) -> str:
+        """Which rows scores are computed on, as the statement says it; empty if each client sees to that."""
+        return ""
+
     def total(self, candidates: Candidates, answered: int) -> float | None:
         """What the noise-free sum over candidates adds up to, if that is public.
 
@@ -225,7 +255,7 @@ class Method(ABC):
         """
         return None
 
-    def figures(self, parties: Sequence[Party], candidates: Candidates, search: Search) -> Mapping[str, float]:
+    def known(self, parties: Sequence[Party], candidates: Candidates, search: Search) -> Mapping[str, float]:
         """What only a marked simulation may know about its clients.
 
         Args:

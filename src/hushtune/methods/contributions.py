@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from hushtune.adaptive import Adaptive
-from hushtune.bounds import Ball, Box
-from hushtune.checks import integer, number
-from hushtune.client import Party
-from hushtune.errors import NoLossError, ObjectiveError, SettingError
-from hushtune.methods.ballots import scores_bound
-from hushtune.methods.surfaces import predicted
-from hushtune.pairs import FINEST, Pairs, blocks_of, written
-from hushtune.query import register
-from hushtune.search import Search
-from hushtune.space import Candidates, Domain, FloatArray, space_of
+from hushtune.client.client import Party
+from hushtune.client.pairs import FINEST, Pairs, blocks_of, written
+from hushtune.client.query import Query, register
+from hushtune.client.search.adaptive import Adaptive
+from hushtune.client.search.base import Search
+from hushtune.core.checks import integer, number
+from hushtune.core.errors import NoLossError, ObjectiveError, SettingError
+from hushtune.core.space import Candidates, Domain, FloatArray, space_of
+from hushtune.methods.surface.models import predicted
+from hushtune.methods.vote.ballots import scores_bound
+from hushtune.privacy.bounds import Ball, Box
 
 MOST_SENT = 10_000  # pairs
 SMALLEST_SPREAD = 1e-6
@@ -38,7 +38,7 @@ def loss_range(losses: Any) -> tuple[float, float]:
     return low, high
 
 
-class OfSearch(ABC):
+class OfSearch(Query):
     """What all of them share: which search, over what, which losses count, and how many pairs of it."""
 
     search: Search
@@ -98,7 +98,7 @@ class SentPairs(OfSearch):
 
     @property
     def blocks(self) -> Mapping[str, int]:
-        """See `hushtune.pairs`."""
+        """See `hushtune.client.pairs`."""
         return blocks_of(self.send, space_of(self.domain).width)
 
     @property

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from hushtune.method import Facts, Method
+from hushtune.client.search.base import Search
+from hushtune.core.space import Candidates
+from hushtune.methods.base import Facts, Method
 from hushtune.privacy.accounting import Rule, rule_to_json
-from hushtune.privacy.events import Event
+from hushtune.privacy.events.sums import Event
 from hushtune.privacy.guarantee import EPSILON_RANGE, Privacy
 from hushtune.seals.base import Seal
-from hushtune.search import Search
-from hushtune.space import Candidates
 
 RUN = "0" * 32  # the id of a run that is only looked at
 Books = Callable[[tuple[Event, ...]], dict[str, Any] | None]

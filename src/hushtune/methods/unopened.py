@@ -6,16 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hushtune.errors import SettingError
-from hushtune.forms import Form
-from hushtune.query import Query
+from hushtune.client.query import Query
+from hushtune.core.errors import SettingError
+from hushtune.seals.forms import Form
 
 Open = Callable[[Query, Form], Any]
 """Asks the clients, and opens a form of the sum of their answers."""
 
 
 @dataclass(frozen=True)
-class Sealed:
+class Unopened:
     """A sum of which a form will be opened, once. Nobody is asked before `open`.
 
     Seal 'threshold' computes the form under encryption; the others open the whole sum first, as the disclosures say.
@@ -30,13 +30,13 @@ class Sealed:
     opener: Open
     form: Form | None = None
 
-    def __getitem__(self, block: str) -> Sealed:
+    def __getitem__(self, block: str) -> Unopened:
         """One block of the sum."""
         form = Form(block)
-        form.check(self.query)
+        form.check(self.query.blocks)
         return replace(self, form=form)
 
-    def at_least(self, threshold: int) -> Sealed:
+    def at_least(self, threshold: int) -> Unopened:
         """1 where an entry is at least the threshold, else 0.
 
         Args:
@@ -44,7 +44,7 @@ class Sealed:
         """
         return replace(self, form=replace(self._block(), at_least=threshold))
 
-    def over(self, count: Sealed, least: int, step: int = 1) -> Sealed:
+    def over(self, count: Unopened, least: int, step: int = 1) -> Unopened:
         """Quotients by another block of the same sum, whose entries are multiples of `step` and at least `least`.
 
         Args:
@@ -55,7 +55,7 @@ class Sealed:
         if count.query != self.query:
             raise SettingError("a sum is divided by a block of itself")
         form = replace(self._block(), over=count._block().block, least=least, step=step)
-        form.check(self.query)
+        form.check(self.query.blocks)
         return replace(self, form=form)
 
     def open(self) -> Any:
@@ -64,5 +64,5 @@ class Sealed:
 
     def _block(self) -> Form:
         if self.form is None:
-            raise SettingError("choose a block of the sum first: sealed[name]")
+            raise SettingError("choose a block of the sum first: unopened[name]")
         return self.form

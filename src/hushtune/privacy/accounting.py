@@ -9,15 +9,16 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from hushtune.checks import number
-from hushtune.errors import SettingError
-from hushtune.privacy import skellam
-from hushtune.privacy.events import Event
+from hushtune.core.checks import number
+from hushtune.core.errors import SettingError
+from hushtune.privacy.events.sums import Event
+from hushtune.privacy.losses import Losses
+from hushtune.privacy.noise import skellam
 
 Unit = Literal["client", "record"]
 Neighbours = Literal["replace-one", "add-remove", "zero-out"]
@@ -63,14 +64,18 @@ def epsilon_of(events: tuple[Event, ...], delta: float) -> float:
     if not all(event.tight for event in events):
         return renyi_epsilon(events, delta)
     interval = min(event.interval() for event in events)
-    total = None
-    for event, times in Counter(events).items():
-        part = event.pld(interval, times)
-        total = part if total is None else total.compose(part)
-    assert total is not None
+    parts = [event.pld(interval, times) for event, times in Counter(events).items()]
     most = min(rdp_to_epsilon(rdp_of(events, order), order, delta) for order in _ORDERS)
     slack = sampler_slack(most) if any(event.sampled for event in events) else 0.0
-    return float(total.get_epsilon_for_delta(delta - slack)) if slack < delta else math.inf
+    return _composed(parts, delta - slack) if slack < delta else math.inf
+
+
+def _composed(parts: Sequence[Any], delta: float) -> float:
+    """Epsilon of privacy loss distributions on one grid; by dp-accounting, if one of them is its own."""
+    if all(isinstance(part, Losses) for part in parts):
+        return float(reduce(Losses.compose, parts).epsilon(delta))
+    theirs = [part.dp_accounting() if isinstance(part, Losses) else part for part in parts]
+    return float(reduce(lambda one, other: one.compose(other), theirs).get_epsilon_for_delta(delta))
 
 
 def renyi_epsilon(events: tuple[Event, ...], delta: float) -> float:
@@ -122,18 +127,25 @@ def gaussian_start(plan: Callable[[float], tuple[Event, ...]], epsilon: float, d
     At a large scale every event is nearly Gaussian with signal-to-noise ratio mu = sqrt(divergence of order 2), and
     mu falls like 1/scale. The mu wanted solves the analytic Gaussian equation (Balle and Wang 2018, Theorem 8).
     """
-    from scipy.optimize import brentq
-    from scipy.stats import norm
+
+    def normal(x: float) -> float:
+        return math.erfc(-x / math.sqrt(2)) / 2
 
     def excess(mu: float) -> float:
-        tail = math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
-        return float(norm.cdf(mu / 2 - epsilon / mu) - tail - delta)
+        return normal(mu / 2 - epsilon / mu) - math.exp(epsilon) * normal(-mu / 2 - epsilon / mu) - delta
 
     large = 1000.0
     while math.isinf(rdp_of(plan(large), 2.0)) and large < 1e12:  # where a scale of 1000 is hardly any noise
         large *= 1000
     ratio = math.sqrt(rdp_of(plan(large), 2.0))
-    return large * ratio / float(brentq(excess, 1e-9, 2 * epsilon + 100.0))
+    return large * ratio / _root(excess, 1e-9, 2 * epsilon + 100.0)
+
+
+def _root(rising: Callable[[float], float], low: float, high: float) -> float:
+    """Where a rising function is 0, to the last digits: by halving, which costs nothing here."""
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if rising(middle) < 0 else (low, middle)
+    return high
 
 
 def smallest_scale(cost: Callable[[float], float], epsilon: float, start: float) -> float:

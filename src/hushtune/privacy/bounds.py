@@ -8,15 +8,15 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from hushtune.checks import integer, number
-from hushtune.errors import BoundError, SettingError
+from hushtune.core.checks import integer, number
+from hushtune.core.errors import BoundError, SettingError
+from hushtune.core.randomness import Randomness, words
 from hushtune.privacy.accounting import Neighbours
-from hushtune.privacy.events import Event, GaussianVector, SkellamShift, SkellamVector
-from hushtune.privacy.laplace import LARGEST_SCALE
-from hushtune.privacy.noise import Noise
-from hushtune.privacy.skellam import LARGEST_VARIANCE, IntArray
-from hushtune.privacy.steps import PureTests
-from hushtune.randomness import Randomness, words
+from hushtune.privacy.events.steps import PureTests
+from hushtune.privacy.events.sums import Event, GaussianVector, SkellamShift, SkellamVector
+from hushtune.privacy.noise.base import Noise
+from hushtune.privacy.noise.laplace import LARGEST_SCALE
+from hushtune.privacy.noise.skellam import LARGEST_VARIANCE, IntArray
 
 LOUDEST = math.sqrt(LARGEST_VARIANCE / 2)
 
@@ -388,7 +388,7 @@ class Scores:
         return np.zeros(self.length, dtype=np.int64)
 
     def event(self, noise: Noise, change: Neighbours) -> Event:
-        """Every test is (2 sensitivity / scale, 0)-private (`hushtune.privacy.selection`)."""
+        """Every test is (2 sensitivity / scale, 0)-private (`hushtune.privacy.noise.selection`)."""
         if noise.at != "curator":
             raise SettingError("tests of scores need a trusted curator: use seal 'curator'")
         return PureTests(2 * self.sensitivity / noise.scale if noise.scale else math.inf, self.times)

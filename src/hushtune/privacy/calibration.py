@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from hushtune.bounds import Bound
-from hushtune.errors import SettingError
+from hushtune.core.errors import SettingError
 from hushtune.privacy.accounting import Budget, Rule, Sums, gaussian_start, smallest_scale
-from hushtune.privacy.events import Event
+from hushtune.privacy.bounds import Bound
+from hushtune.privacy.events.steps import TrainingSteps
+from hushtune.privacy.events.sums import Event
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
-from hushtune.privacy.noise import Noise, Place
-from hushtune.privacy.steps import TrainingSteps
+from hushtune.privacy.noise.base import Noise, Place
 
 _LOUDEST = 1e4  # noise multiplier of DP-SGD
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hushtune.errors import LedgerError
+from hushtune.core.errors import LedgerError
 from hushtune.privacy.accounting import Budget, Neighbours, Renyi, Rule, Sums, Unit, epsilon_of, rdp_to_epsilon
-from hushtune.privacy.events import Event, Exact
+from hushtune.privacy.events.sums import Event, Exact
 from hushtune.privacy.guarantee import Privacy
 
 

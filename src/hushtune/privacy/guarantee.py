@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, get_args
 
-from hushtune.checks import number
-from hushtune.errors import SettingError
+from hushtune.core.checks import number
+from hushtune.core.codec import fields_to_json
+from hushtune.core.errors import SettingError
 from hushtune.privacy.accounting import Budget, Neighbours, Unit, check_budget
 
 EPSILON_RANGE = (1e-3, 50.0)  # where accounting is tight and takes seconds; beyond lies no useful guarantee
@@ -57,7 +58,7 @@ class Privacy:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return asdict(self)
+        return fields_to_json(self)
 
 
 def check_terms(unit: str, neighbours: str) -> None:

@@ -19,9 +19,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from hushtune.checks import up
-from hushtune.errors import BudgetError, LedgerError, RefusedError, SettingError
-from hushtune.files import create_once
+from hushtune.core.checks import up
+from hushtune.core.errors import BudgetError, LedgerError, RefusedError, SettingError
+from hushtune.core.files import create_once
 from hushtune.privacy.accounting import (
     Budget,
     Neighbours,
@@ -32,8 +32,8 @@ from hushtune.privacy.accounting import (
     rule_from_json,
 )
 from hushtune.privacy.charges import Charge, Terms, left_of, total_of
+from hushtune.privacy.events.registry import event_from_json, event_to_json
 from hushtune.privacy.guarantee import Privacy, check_terms
-from hushtune.privacy.registry import event_from_json, event_to_json
 
 _APPLICATION = 0x48555348  # "HUSH"
 _VERSION = 1
@@ -138,23 +138,46 @@ class Ledger:
         return self.path.exists()
 
     @contextmanager
-    def _open(self, write: bool = False) -> Iterator[sqlite3.Connection]:
+    def connected(self) -> Iterator[Ledger]:
+        """The same ledger with one connection for all that is done inside, each in a transaction of its own."""
+        with closing(_Connected(self.path)) as ledger:
+            yield ledger
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        with closing(self._connect()) as db:
+            yield db
+
+    def _connect(self) -> sqlite3.Connection:
         if not self.exists:
             raise LedgerError(f"{self.path} does not exist; make it with `hushtune ledger limit {self.path} ...`")
+        db = sqlite3.connect(self.path, timeout=120, isolation_level=None)
         try:
-            with closing(sqlite3.connect(self.path, timeout=120, isolation_level=None)) as db:
-                kind, version = db.execute(
-                    "SELECT application_id, user_version FROM pragma_application_id, pragma_user_version"
-                ).fetchone()
-                if kind != _APPLICATION:
-                    raise LedgerError(f"{self.path} must be a hushtune ledger, but it is another kind of file")
-                if version != _VERSION:
-                    raise LedgerError(f"{self.path} must have ledger version {_VERSION}, but got {version}")
-                if write:
-                    db.execute("PRAGMA synchronous=EXTRA")  # the journal's end is on disk too before anything leaves
+            kind, version = db.execute(
+                "SELECT application_id, user_version FROM pragma_application_id, pragma_user_version"
+            ).fetchone()
+            if kind != _APPLICATION:
+                raise LedgerError(f"{self.path} must be a hushtune ledger, but it is another kind of file")
+            if version != _VERSION:
+                raise LedgerError(f"{self.path} must have ledger version {_VERSION}, but got {version}")
+            db.execute("PRAGMA synchronous=EXTRA")  # the journal's end is on disk too before anything leaves
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    @contextmanager
+    def _open(self, write: bool = False) -> Iterator[sqlite3.Connection]:
+        try:
+            with self._connection() as db:
                 db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-                yield db
-                db.execute("COMMIT")
+                try:
+                    yield db
+                    db.execute("COMMIT")
+                except BaseException:
+                    if db.in_transaction:
+                        db.execute("ROLLBACK")
+                    raise
         except LedgerError as error:
             if str(self.path) in str(error):
                 raise
@@ -389,6 +412,36 @@ class Ledger:
             f"{len(charges)} earlier runs); {fits}; to raise it: hushtune ledger limit {self.path} "
             f"--epsilon {up(max(total.epsilon, limit.epsilon))} --delta {up(max(total.delta, limit.delta))}"
         )
+
+
+class _Connected(Ledger):
+    """A ledger that keeps its connection, once it has one."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._db: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """The one connection; refused if its file is no longer the one that bears the name."""
+        if self._db is None:
+            self._db, self._file = self._connect(), _identity(self.path)
+        elif _identity(self.path) != self._file:
+            raise LedgerError(f"{self.path} was removed or replaced while it was in use; restore it")
+        yield self._db
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _link(before: str, content: Sequence[object]) -> str:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from hushtune.checks import integer, kind, number
-from hushtune.errors import RefusedError, SettingError
+from hushtune.core.checks import integer, kind, number
+from hushtune.core.errors import RefusedError, SettingError
 from hushtune.privacy.accounting import Neighbours, Unit
 from hushtune.privacy.guarantee import Privacy
 
@@ -25,7 +25,7 @@ class Policy:
         units: accepted units, of "client" and "record". None: all.
         neighbours: accepted relations, of "replace-one", "zero-out" and "add-remove". None: all.
         corrupt: the least share of corrupt clients that the seal and its noise must allow for.
-        insecure: whether a seal that calls itself insecure (fewer neighbours than its failure bound asks for) is
+        insecure: whether a seal that calls itself insecure (fewer peers than its failure bound asks for, or a toy) is
             accepted.
         seals: accepted seals by name, e.g. ("masked",). None: all.
         queries: accepted queries by name, e.g. ("top-votes",). None: all.
@@ -125,7 +125,7 @@ class Policy:
         if corrupt < self.corrupt:
             raise RefusedError(f"policy: `corrupt >= {self.corrupt:g}` must hold, but got corrupt={corrupt:g}")
         if insecure and not self.insecure:
-            raise RefusedError("policy: a seal with fewer neighbours than is safe must be accepted with insecure=True")
+            raise RefusedError("policy: a seal that calls itself insecure must be accepted with insecure=True")
         if self.queries is not None and query not in self.queries:
             raise RefusedError(f"policy: query must be one of {list(self.queries)}, but got '{query}'")
         if honest < self.smallest_cohort:

@@ -5,28 +5,29 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, Required, TypedDict, Unpack, overload
 
-from hushtune.calibration import left_in, rule_of
-from hushtune.checks import integer, kind, number
-from hushtune.choosing import SPREAD, Choice, ChoicePlan, expect_choice
-from hushtune.errors import LedgerError, SettingError
-from hushtune.expecting import RUN, Books
-from hushtune.method import Facts
-from hushtune.methods.propose import NoisyMax, ProposeTest
-from hushtune.methods.thompson import Thompson
-from hushtune.methods.vote import Vote
-from hushtune.odds import Agreement
+from hushtune.client.search.base import Search
+from hushtune.core.checks import integer, kind, number
+from hushtune.core.errors import LedgerError, SettingError
+from hushtune.core.observer import Bars, Observer
+from hushtune.core.space import Candidates, Float, Space
+from hushtune.methods.base import Facts
+from hushtune.methods.plan import RUN, Books
+from hushtune.methods.propose_test.method import NoisyMax, ProposeTest
+from hushtune.methods.propose_test.plan import SPREAD, Choice, ChoicePlan, expect_choice
+from hushtune.methods.thompson.method import Thompson
+from hushtune.methods.thompson.plan import AGREEMENT, Sharing, SharingPlan, expect_sharing
+from hushtune.methods.vote.method import Vote
+from hushtune.methods.vote.odds import Agreement
+from hushtune.methods.vote.plan import Plan, Voting, expect_votes
 from hushtune.privacy.accounting import rule_to_json
+from hushtune.privacy.calibration import left_in, rule_of
 from hushtune.privacy.charges import charge_of
-from hushtune.privacy.events import Event
+from hushtune.privacy.events.sums import Event
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
 from hushtune.seals.base import Seal
 from hushtune.seals.curator import Curator
-from hushtune.seals.masked import Masked
-from hushtune.search import Search
-from hushtune.sharing import AGREEMENT, Sharing, SharingPlan, expect_sharing
-from hushtune.space import Candidates, Float, Space
-from hushtune.voting import Plan, Voting, expect_votes
+from hushtune.seals.masked.seal import Masked
 
 Size = Candidates | int
 Planned = Vote | Thompson | ProposeTest | NoisyMax
@@ -42,7 +43,7 @@ class Asked(TypedDict, total=False):
     ledger: Ledger | None
     repetitions: int
     seed: int
-    quiet: bool
+    observer: Observer
 
 
 @overload
@@ -97,7 +98,7 @@ def plan(
     agreement: Agreement | float | None = None,
     repetitions: int = 1_000,
     seed: int = 0,
-    quiet: bool = False,
+    observer: Observer = Bars(),
 ) -> Plan | SharingPlan | ChoicePlan:
     """Says beforehand whether a vote, or a curator's tests, can work, or agents can hear each other; and what it costs.
 
@@ -119,7 +120,7 @@ def plan(
             `ProposeTest` and `NoisyMax` a number: how far apart the candidates' mean scores are. Default: .5.
         repetitions: simulated votes.
         seed: of the simulation.
-        quiet: no progress bar.
+        observer: who watches; `Silent()` for no bar.
     """
     integer("clients", clients, 1 if isinstance(method, ProposeTest | NoisyMax) else 2, 10_000_000)
     integer("repetitions", repetitions, 10, 1_000_000)
@@ -127,8 +128,9 @@ def plan(
         ("privacy", privacy, Privacy),
         ("seal", seal, Seal),
         ("ledger", ledger, Ledger),
+        ("observer", observer, Observer),
     ):
-        kind(name, value, wanted, optional=name != "privacy")
+        kind(name, value, wanted, optional=name not in ("privacy", "observer"))
     kind("method", method, Vote, Thompson, ProposeTest, NoisyMax)
     if not isinstance(candidates, Candidates):
         candidates = _stand_in(integer("candidates", candidates, 2, 10_000))
@@ -151,7 +153,7 @@ def plan(
     agreement = agreement or Agreement(max(1, len(candidates) // 20))
     agreement.check(len(candidates))
     method, rule = _planned(method, voters), rule_of(ledger, privacy)
-    voting = Voting(clients, candidates, method, privacy, seal, rule, agreement, pinned, repetitions, seed, quiet)
+    voting = Voting(clients, candidates, method, privacy, seal, rule, agreement, pinned, repetitions, seed, observer)
     return expect_votes(voting, _books(ledger, privacy))
 
 

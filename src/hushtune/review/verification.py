@@ -8,27 +8,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushtune.adaptive import Adaptive, search_from_json
-from hushtune.bounds import Scores
-from hushtune.calibration import plan_of
-from hushtune.curated import ANSWERS
-from hushtune.disclosures import CHOICE, Disclosure, of_form, of_gathered, of_sum, of_tests
-from hushtune.errors import BoundError, HushtuneError
-from hushtune.forms import Form, form_from_json
-from hushtune.method import Facts
-from hushtune.methods import method_from_json
-from hushtune.privacy.accounting import rule_from_json
-from hushtune.privacy.noise import Noise
-from hushtune.privacy.skellam import IntArray
-from hushtune.privacy.steps import TrainingSteps
-from hushtune.query import Query
-from hushtune.replay import Replay
-from hushtune.result import Opened, Result
-from hushtune.run import place_of
-from hushtune.seals import seal_from_json
+from hushtune.client.query import Query
+from hushtune.client.search.adaptive import Adaptive
+from hushtune.core.errors import BoundError, HushtuneError
+from hushtune.core.space import config_key
+from hushtune.methods.base import Facts
+from hushtune.privacy.bounds import Scores
+from hushtune.privacy.calibration import plan_of
+from hushtune.privacy.events.steps import TrainingSteps
+from hushtune.privacy.noise.skellam import IntArray
+from hushtune.run.disclosures import CHOICE, Disclosure, of_form, of_gathered, of_sum, of_tests
+from hushtune.run.replay import Replay
+from hushtune.run.result import Opened, Result
+from hushtune.run.run import place_of
 from hushtune.seals.base import largest_sum
-from hushtune.seals.threshold import Threshold
-from hushtune.space import config_key
+from hushtune.seals.ends import Due
+from hushtune.seals.forms import Form, form_from_json
+from hushtune.seals.oracle import ANSWERS
 
 STATED = "the statement says what the records say"
 
@@ -68,18 +64,13 @@ def verify(folder: str | os.PathLike[str]) -> list[Check]:
     return checks
 
 
-def _drawn(result: Result) -> Noise:
-    """The noise that the result states, from those who draw it under its seal."""
-    return seal_from_json(result.seal).noise(result.noise["scale"])
-
-
 def _method(result: Result) -> Iterator[Check]:
-    method, search = method_from_json(result.method), search_from_json(result.search)
-    facts = Facts(result.candidates, result.asked, result.privacy, seal_from_json(result.seal), search)
+    method, search = result.method, result.search
+    facts = Facts(result.candidates, result.asked, result.privacy, result.seal, search)
     yield Check(
         "the method's settings are possible with this seal, privacy and search",
         method.settled(facts) == method and (method.adaptive or not isinstance(search, Adaptive)),
-        f"{result.method['name']}, search {result.search}",
+        f"{method.name}, search {search.to_json()}",
     )
 
 
@@ -88,14 +79,14 @@ def _privacy(result: Result) -> Iterator[Check]:
         yield Check("no epsilon is claimed", not result.plan, "the run was made without differential privacy")
         return
     privacy = result.privacy
-    plan = plan_of(method_from_json(result.method).bounds(result.candidates), privacy, _drawn(result))
+    plan = plan_of(result.method.bounds(result.candidates), privacy, result.noise)
     own = tuple(event for event in result.plan if not isinstance(event, TrainingSteps))
     yield Check(
         "the events follow from the method's bounds and the noise, but for those of private training",
         plan == own,
         f"{len(plan)} expected, {len(own)} of {len(result.plan)} recorded",
     )
-    spent = rule_from_json(result.rule).spent([(result.plan, privacy.delta)], privacy.delta)
+    spent = result.rule.spent([(result.plan, privacy.delta)], privacy.delta)
     yield Check(
         "epsilon computed from the events is the epsilon stated",
         abs(spent.epsilon - result.spent.epsilon) <= 1e-6 * spent.epsilon and spent.delta == result.spent.delta,
@@ -106,7 +97,7 @@ def _privacy(result: Result) -> Iterator[Check]:
         spent.epsilon <= privacy.epsilon and spent.delta <= privacy.delta,
         f"asked for ({privacy.epsilon:g}, {privacy.delta:g})",
     )
-    voters = method_from_json(result.method).voters
+    voters = result.method.voters
     yield Check(
         "the unit is one that the method protects",
         privacy.unit == "record" or voters == 1,
@@ -115,15 +106,15 @@ def _privacy(result: Result) -> Iterator[Check]:
 
 
 def _noise(result: Result) -> Iterator[Check]:
-    seal = seal_from_json(result.seal)
+    seal = result.seal
     honest = seal.honest(result.asked)
     yield Check(
         "the noise is carried by the fewest honest clients that can complete a round",
-        honest == result.noise["honest"] and result.answered >= seal.needed(result.asked),
+        honest == result.honest and result.answered >= seal.needed(result.asked),
         f"{honest} of {result.asked} carry it; {result.answered} answered, {seal.needed(result.asked)} needed",
     )
     expected = [
-        0.0 if ANSWERS in opened.blocks else _drawn(result).opened_variance(honest, opened.answered)
+        0.0 if ANSWERS in opened.blocks else result.noise.opened_variance(honest, opened.answered)
         for opened in result.opened
     ]
     yield Check(
@@ -134,8 +125,8 @@ def _noise(result: Result) -> Iterator[Check]:
 
 
 def _choice(result: Result) -> Iterator[Check]:
-    replay = Replay(result.run, result.candidates, search_from_json(result.search), result.asked, result.opened)
-    config = method_from_json(result.method).run(replay)
+    replay = Replay(result.run, result.candidates, result.search, result.asked, result.opened)
+    config = result.method.run(replay)
     same = config_key(config) == config_key(result.config) and place_of(config, result.candidates) == result.index
     yield Check("the method decides the same from the opened values", same, f"decided again: {config}")
     yield Check(
@@ -146,17 +137,17 @@ def _choice(result: Result) -> Iterator[Check]:
     yield from _possible(result, replay)
     yield from _smudging(result, replay)
     yield from _totals(result, replay)
-    seal, noise = seal_from_json(result.seal), _drawn(result)
+    seal, noise = result.seal, result.noise
     expected: list[Disclosure] = []
     for query, opened in zip(replay.queries, result.opened, strict=True):
         if opened.own is not None:
-            expected.append(of_gathered(query, opened))
+            expected.append(of_gathered(query, opened, seal))
         elif (form := form_from_json(opened.form)) is not None:
-            expected.append(of_form(query, opened, form))
+            expected.append(of_form(query, opened, form, seal))
         elif isinstance(query.bound, Scores):
-            expected += of_tests(query, opened, noise, result.privacy)
+            expected += of_tests(query, opened, seal, noise, result.privacy)
         else:
-            expected += of_sum(query, opened, seal, int(result.noise["honest"]), noise, result.privacy)
+            expected += of_sum(query, opened, seal, result.asked, noise, result.privacy)
     yield Check(
         "the disclosures are those of the opened values",
         [*expected, CHOICE] == result.disclosures,
@@ -170,15 +161,15 @@ def _choice(result: Result) -> Iterator[Check]:
     )
     gathered = [opened for opened in result.opened if opened.own is not None]
     yield Check(
-        "clients' own answers were opened under seal 'clear' and without epsilon only",
-        not gathered or (result.seal["name"] == "clear" and result.privacy is None),
+        "clients' own answers were opened under a seal that shows them, and without epsilon only",
+        not gathered or (seal.shows_each and result.privacy is None),
         f"{len(gathered)} of {len(result.opened)} openings",
     )
 
 
 def _possible(result: Result, replay: Replay) -> Iterator[Check]:
     """Clients' own answers are within their bound, and exact sums within what so many answers can add up to."""
-    voters = method_from_json(result.method).voters
+    voters = result.method.voters
     for query, opened in zip(replay.queries, result.opened, strict=True):
         if (form := form_from_json(opened.form)) is not None:
             yield _possible_form(opened, form)
@@ -206,23 +197,16 @@ def _possible_form(opened: Opened, form: Form) -> Check:
 
 
 def _smudging(result: Result, replay: Replay) -> Iterator[Check]:
-    """lambda follows from the circuit that each opening takes, and reaches what was asked for."""
-    seal = seal_from_json(result.seal)
-    if not isinstance(seal, Threshold):
-        found = [opened.smudging for opened in result.opened if opened.smudging is not None]
-        yield Check("no smudging is claimed", not found, f"seal '{seal.name}'")
-        return
-    share, voters = (
-        _drawn(result).share_variance(seal.honest(result.asked)),
-        method_from_json(result.method).voters,
-    )
+    """lambda is what the seal says that each opening reaches; where it says nothing, none is claimed."""
+    seal, voters = result.seal, result.method.voters
+    share = result.noise.share_variance(seal.honest(result.asked))
     for query, opened in zip(replay.queries, result.opened, strict=True):
-        form = form_from_json(opened.form)
-        length = query.bound.length if form is None else form.length(query)
-        circuit = seal.circuit(form, result.asked, largest_sum(result.asked, voters, query.bound, share), length)
-        bits = round(seal.bits(circuit, form, result.asked, length), 1)
+        largest = largest_sum(result.asked, voters, query.bound, share)
+        bits = seal.claims(Due(form_from_json(opened.form), query.blocks, largest), result.asked)
         yield Check(
-            "lambda follows from the circuit", opened.smudging == bits, f"computed {bits}, stated {opened.smudging}"
+            "the smudging is what the seal reaches",
+            opened.smudging == bits,
+            f"computed {bits}, stated {opened.smudging}",
         )
 
 
@@ -236,7 +220,7 @@ def _within(query: Query, vector: IntArray) -> bool:
 
 def _totals(result: Result, replay: Replay) -> Iterator[Check]:
     """Every unit's vector adds up to the same, so their sum gives away how many units there were, up to noise."""
-    voters = method_from_json(result.method).voters
+    voters = result.method.voters
     for query, opened in zip(replay.queries, result.opened, strict=True):
         if query.bound.total is not None:
             expected = query.bound.total * voters * opened.answered

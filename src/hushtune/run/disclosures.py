@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hushtune.curated import ANSWERS
-from hushtune.forms import Form
+from hushtune.client.query import Query
 from hushtune.privacy.accounting import epsilon_of
+from hushtune.privacy.events.steps import PureTests
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.noise import Noise
-from hushtune.privacy.steps import PureTests
-from hushtune.query import Query
+from hushtune.privacy.noise.base import Noise
 from hushtune.seals.base import Seal
-from hushtune.seals.clear import Clear
+from hushtune.seals.forms import Form
+from hushtune.seals.oracle import ANSWERS
 
 if TYPE_CHECKING:
-    from hushtune.result import Opened
+    from hushtune.run.result import Opened
 
 
 @dataclass(frozen=True)
@@ -43,12 +42,12 @@ CHOICE = Disclosure("every reader of the result", "the chosen config", (1,), "co
 
 
 def of_sum(
-    query: Query, opened: Opened, seal: Seal, honest: int, noise: Noise, privacy: Privacy | None
+    query: Query, opened: Opened, seal: Seal, clients: int, noise: Noise, privacy: Privacy | None
 ) -> list[Disclosure]:
     """What opening one sum shows to whom."""
     length, found = query.bound.length, []
-    if isinstance(seal, Clear):
-        share = float(noise.share_variance(honest)) ** 0.5
+    if seal.shows_each:
+        share = float(noise.share_variance(seal.honest(clients))) ** 0.5
         protection = f"only its own noise share of standard deviation {share:.3g}" if share else "exact"
         each = f"each client's own {query.meaning}"
         found.append(Disclosure("server", each, (opened.answered, length), f"seal '{seal.name}': {protection}", None))
@@ -62,39 +61,36 @@ def of_sum(
 
 def _readers(query: Query) -> str:
     """Who sees what is opened; clients too, if a later request tells them: queries say so themselves."""
-    told = getattr(query, "broadcast", False)
-    return "server, all clients and every reader of the result" if told else "server and every reader of the result"
+    told = "server, all clients and every reader of the result"
+    return told if query.broadcast else "server and every reader of the result"
 
 
-def of_tests(query: Query, opened: Opened, noise: Noise, privacy: Privacy | None) -> list[Disclosure]:
-    """What a curator's answers show to whom."""
+def of_tests(query: Query, opened: Opened, seal: Seal, noise: Noise, privacy: Privacy | None) -> list[Disclosure]:
+    """What answers to tests show to whom."""
     assert privacy is not None
     event = query.bound.event(noise, privacy.change)
     assert isinstance(event, PureTests)
-    each = Disclosure(
-        "server",
-        f"each client's own {query.meaning}",
-        (opened.answered, query.bound.length),
-        "seal 'curator': exact",
-        None,
-    )
+    found = []
+    if seal.shows_each:
+        each, shape = f"each client's own {query.meaning}", (opened.answered, query.bound.length)
+        found.append(Disclosure("server", each, shape, f"seal '{seal.name}': exact", None))
     mechanism = f"tests of the sums under exact noise, at most {event.times}, each of epsilon {event.epsilon:.4g}"
     cost = epsilon_of((event,), privacy.delta)
-    shape = (len(opened.blocks[ANSWERS]),)
     answers = "answers to tests: places of candidates"
-    return [each, Disclosure("every reader of the result", answers, shape, mechanism, cost)]
+    length = len(opened.blocks[ANSWERS])
+    return [*found, Disclosure("every reader of the result", answers, (length,), mechanism, cost)]
 
 
-def of_form(query: Query, opened: Opened, form: Form) -> Disclosure:
-    """What opening a form of a sum shows that was computed under encryption: its values, and nothing else."""
+def of_form(query: Query, opened: Opened, form: Form, seal: Seal) -> Disclosure:
+    """What opening a form of a sum shows that a seal has computed: its values, and nothing else."""
     what = f"of the summed {query.meaning}: {form.words}"
     shape = (len(opened.blocks[form.block]),)
-    mechanism = f"seal 'threshold': computed under encryption; smudging lambda {opened.smudging}"
-    return Disclosure(_readers(query), what, shape, mechanism, None)
+    hidden = f"; smudging lambda {opened.smudging}" if opened.smudging is not None else ""
+    return Disclosure(_readers(query), what, shape, f"seal '{seal.name}': {seal.computing}{hidden}", None)
 
 
-def of_gathered(query: Query, opened: Opened) -> Disclosure:
+def of_gathered(query: Query, opened: Opened, seal: Seal) -> Disclosure:
     """What opening every client's own answer shows: all of it, and whose it is."""
     each = f"{query.meaning}{OF_EACH}{', '.join(opened.own or {})}"
     shape = (opened.answered, query.bound.length)
-    return Disclosure("server and every reader of the result", each, shape, "seal 'clear': exact", None)
+    return Disclosure("server and every reader of the result", each, shape, f"seal '{seal.name}': exact", None)

@@ -9,11 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
-from hushtune.errors import SettingError
-from hushtune.files import replace
+from hushtune.core.errors import SettingError
+from hushtune.core.files import replace
+from hushtune.core.roster import Id
 from hushtune.privacy.accounting import Budget
-from hushtune.result import Opened
-from hushtune.roster import Id
+from hushtune.run.result import Opened
 
 Kept = tuple[Opened, dict[Id, str], dict[Id, str]]
 """What one step opened, who was not in it, and who was, but could not be reached afterwards; each with the reason."""

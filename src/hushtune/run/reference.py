@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from hushtune.adaptive import Adaptive
-from hushtune.client import Client
-from hushtune.errors import SettingError
+from hushtune.client.client import Client
+from hushtune.client.search.adaptive import Adaptive
+from hushtune.client.search.base import Search
+from hushtune.core.errors import SettingError
+from hushtune.core.observer import Observer
+from hushtune.core.space import Candidates, Config
 from hushtune.federation.local import LocalFederation
-from hushtune.progress import Progress
-from hushtune.search import Search
-from hushtune.space import Candidates, Config
 
 
 class Reference:
@@ -25,7 +25,7 @@ class Reference:
         search: what fills its trials.
         candidates: the public candidates.
         federation: the simulated one, for its home and its number of processes.
-        progress: where scoring is shown.
+        observer: who watches the scoring.
     """
 
     def __init__(
@@ -35,10 +35,10 @@ class Reference:
         search: Search,
         candidates: Candidates,
         federation: LocalFederation,
-        progress: Progress,
+        observer: Observer,
     ) -> None:
         stand_in = LocalFederation([client], federation.home, None, seed, federation.jobs)
-        stand_in.score(search, candidates, progress, private=False, name="reference figures")
+        stand_in.score(search, candidates, observer, private=False, name="reference figures")
         (self._party,) = stand_in.parties.values()
         self._seed = search.seed
         if isinstance(search, Adaptive):

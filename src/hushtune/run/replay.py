@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from hushtune.curated import ANSWERS, Choose, Recorded
-from hushtune.errors import SettingError
-from hushtune.forms import Form
-from hushtune.method import Note
-from hushtune.privacy.skellam import IntArray
-from hushtune.query import Query
-from hushtune.result import Opened
-from hushtune.roster import Id
-from hushtune.sealed import Sealed
-from hushtune.search import Search
-from hushtune.space import Candidates, FloatArray
+from hushtune.client.query import Query
+from hushtune.client.search.base import Search
+from hushtune.core.errors import SettingError
+from hushtune.core.roster import Id
+from hushtune.core.space import Candidates, FloatArray
+from hushtune.methods.base import Note
+from hushtune.methods.unopened import Unopened
+from hushtune.privacy.noise.skellam import IntArray
+from hushtune.run.result import Opened
+from hushtune.seals.forms import Form
+from hushtune.seals.oracle import ANSWERS, Choose, RecordedOracle
 
 
 class Replay:
@@ -36,9 +36,9 @@ class Replay:
         """The recorded sum of the next step."""
         return _checked(query, self._next(query, gathered=False).blocks)
 
-    def sealed(self, query: Query) -> Sealed:
+    def unopened(self, query: Query) -> Unopened:
         """The recorded form of the next step's sum, or what follows from the recorded sum."""
-        return Sealed(query, self._form)
+        return Unopened(query, self._form)
 
     def _form(self, query: Query, form: Form) -> IntArray | FloatArray:
         opened = self._next(query, gathered=False, form=form)
@@ -58,7 +58,7 @@ class Replay:
         blocks = self._next(query, gathered=False).blocks
         if set(blocks) != {ANSWERS}:
             raise SettingError("an opening holds more, or less, than a curator's answers")
-        answers = Recorded(blocks[ANSWERS], len(self.candidates))
+        answers = RecordedOracle(blocks[ANSWERS], len(self.candidates))
         place = choose(answers)
         answers.check_end()
         return place

@@ -11,25 +11,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushtune.disclosures import Disclosure
-from hushtune.errors import SettingError
-from hushtune.files import replace
-from hushtune.pairs import Pairs, read
-from hushtune.privacy.accounting import Budget
-from hushtune.privacy.events import Event
+from hushtune.client.pairs import Pairs, read
+from hushtune.client.query import query_class
+from hushtune.client.search.adaptive import search_from_json
+from hushtune.client.search.base import Search
+from hushtune.core.errors import SettingError
+from hushtune.core.files import replace
+from hushtune.core.roster import Id
+from hushtune.core.space import Candidates, Config, config_key, knob_has
+from hushtune.methods.base import Method, Note
+from hushtune.methods.registry import method_from_json
+from hushtune.privacy.accounting import Budget, Rule, rule_from_json, rule_to_json
+from hushtune.privacy.events.registry import event_from_json, event_to_json
+from hushtune.privacy.events.sums import Event
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.registry import event_from_json, event_to_json
-from hushtune.privacy.skellam import IntArray
-from hushtune.roster import Id
-from hushtune.space import Candidates, Config, config_key, knob_has
+from hushtune.privacy.noise.base import Noise
+from hushtune.privacy.noise.skellam import IntArray
+from hushtune.run.disclosures import Disclosure
+from hushtune.seals.base import Seal
+from hushtune.seals.registry import seal_from_json
 
 if TYPE_CHECKING:
     import optuna
 
-    from hushtune.method import Note
-
-SCHEMA = 1
-_ELSEWHERE = ("cell-counts", "config-sums", "agent-vectors", "curated-scores")  # not one entry per candidate
+SCHEMA = 2
 
 
 @dataclass(frozen=True)
@@ -95,14 +100,14 @@ class Result:
 
     Args:
         config: what was chosen: one value per knob.
-        method: its name and settings, all of them filled in.
-        seal: its name and numbers.
+        method: with all its settings filled in.
+        seal: how single contributions stayed hidden.
         privacy: the guarantee asked for; None: exact values were opened.
         plan: the events of everything the run could open, fixed before it began; every epsilon is computed from these.
         spent: (epsilon, delta) of the plan, computed under `rule`; zeros without `privacy`.
-        rule: how epsilon is computed from events: the ledger's rule, with its settings.
-        noise: `scale`, the standard deviation that the fewest honest clients carry, in steps of the integer grid; and
-            `honest`, how many those are.
+        rule: how epsilon is computed from events: the ledger's rule.
+        noise: its scale is the standard deviation that the fewest honest clients carry, in steps of the integer grid.
+        honest: how many those are.
         disclosures: who saw what, under which mechanism, at what cost.
         asked: how many clients were asked.
         pinned: whether their keys were pinned.
@@ -124,13 +129,15 @@ class Result:
     """
 
     config: Config
-    method: dict[str, Any]
-    seal: dict[str, Any]
+    method: Method
+    search: Search
+    seal: Seal
     privacy: Privacy | None
     plan: tuple[Event, ...]
     spent: Budget
-    rule: dict[str, Any]
-    noise: dict[str, float]
+    rule: Rule
+    noise: Noise
+    honest: int
     disclosures: list[Disclosure]
     asked: int
     pinned: bool
@@ -144,7 +151,6 @@ class Result:
     simulation: dict[str, Any] | None
     hushtune: str
     index: int | None  # the chosen config's place among the candidates; None if a client found it
-    search: dict[str, Any] = field(default_factory=lambda: {"seed": 0})
     left_out: dict[Id, str] = field(default_factory=dict)  # answered in the clear, but do not count, and why
     notes: dict[str, Note] = field(default_factory=dict)  # what the method computed from opened values
     traffic: dict[str, float] | None = None  # trips, and messages and bytes of an average client
@@ -156,27 +162,32 @@ class Result:
         return min((opened.answered for opened in self.opened), default=0)
 
     @property
+    def private(self) -> bool:
+        """Whether the run has an epsilon."""
+        return self.privacy is not None
+
+    @property
     def statement(self) -> str:
         """In plain words: who learned what, at which (epsilon, delta), and what is not covered."""
-        from hushtune.statement import statement
+        from hushtune.run.statement import statement
 
         return statement(self)
 
     def to_json(self) -> dict[str, Any]:
-        """The content of result.json. The schema is stable: fields are added, never changed in meaning."""
+        """The content of result.json. Another release of hushtune may write another schema, and refuses this one."""
         return {
             "schema": SCHEMA,
             "hushtune": self.hushtune,
             "run": self.run,
             "config": self.config,
             "index": self.index,
-            "method": self.method,
-            "search": self.search,
-            "seal": self.seal,
+            "method": self.method.to_json(),
+            "search": self.search.to_json(),
+            "seal": self.seal.to_json(),
             "privacy": self.privacy.to_json() if self.privacy else None,
             "spent": asdict(self.spent) if self.privacy else None,
-            "rule": self.rule,
-            "noise": self.noise,
+            "rule": rule_to_json(self.rule),
+            "noise": {"scale": self.noise.scale, "honest": self.honest},
             "plan": [event_to_json(event) for event in self.plan],
             "disclosures": [asdict(disclosure) for disclosure in self.disclosures],
             "clients": {
@@ -189,7 +200,7 @@ class Result:
             },
             "notes": self.notes,
             "opened": [asdict(opened) for opened in self.opened],
-            "candidates": json.loads(self.candidates.to_json()),
+            "candidates": self.candidates.to_json(),
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
             "traffic": self.traffic,
             "ledger": asdict(self.ledger) if self.ledger else None,
@@ -225,7 +236,9 @@ class Result:
             raise SettingError(f"{path} must be a JSON file, but got: {error}") from None
         if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
             got = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
-            raise SettingError(f"{path} must have schema {SCHEMA}, but got {got!r}")
+            raise SettingError(
+                f"{path} must have schema {SCHEMA}, but got {got!r}: read it with the release of hushtune that wrote it"
+            )
         try:
             return cls._from_json(raw)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -238,27 +251,29 @@ class Result:
             names = ("before", "limit", "spent", "left", "wanted")
             budgets = {name: Budget(**note[name]) if note[name] is not None else None for name in names}
             note = LedgerNote(**{**note, **budgets})
+        seal = seal_from_json(raw["seal"])
         return cls(
             config=raw["config"],
-            method=raw["method"],
-            seal=raw["seal"],
+            method=method_from_json(raw["method"]),
+            search=search_from_json(raw["search"]),
+            seal=seal,
             privacy=Privacy(**raw["privacy"]) if raw["privacy"] else None,
             plan=tuple(event_from_json(event) for event in raw["plan"]),
             spent=Budget(**raw["spent"]) if raw["spent"] else Budget(0.0, 0.0),
-            rule=raw["rule"],
-            noise=raw["noise"],
+            rule=rule_from_json(raw["rule"]),
+            noise=seal.noise(raw["noise"]["scale"]),
+            honest=raw["noise"]["honest"],
             disclosures=[Disclosure(**{**d, "shape": tuple(d["shape"])}) for d in raw["disclosures"]],
             asked=raw["clients"]["asked"],
             pinned=raw["clients"]["pinned"],
             dropped={entry["client"]: entry["reason"] for entry in raw["clients"]["dropped"]},
-            late={entry["client"]: entry["reason"] for entry in raw["clients"].get("late", [])},
-            left_out={entry["client"]: entry["reason"] for entry in raw["clients"].get("left_out", [])},
-            notes=raw.get("notes", {}),
-            search=raw.get("search", {"seed": 0}),
+            late={entry["client"]: entry["reason"] for entry in raw["clients"]["late"]},
+            left_out={entry["client"]: entry["reason"] for entry in raw["clients"]["left_out"]},
+            notes=raw["notes"],
             opened=[Opened(**opened) for opened in raw["opened"]],
-            candidates=Candidates.from_json(json.dumps(raw["candidates"])),
+            candidates=Candidates.from_json(raw["candidates"]),
             seconds=raw["seconds"],
-            traffic=raw.get("traffic"),
+            traffic=raw["traffic"],
             run=raw["run"],
             ledger=note,
             simulation=raw["simulation"],
@@ -304,7 +319,7 @@ class Result:
         """The name and the values of the last opened block that has one entry per candidate."""
         for opened in reversed(self.opened):
             for name, values in opened.blocks.items():
-                if len(values) == len(self.candidates) and opened.query not in _ELSEWHERE:
+                if len(values) == len(self.candidates) and query_class(opened.query).per_candidate:
                     return name, values
         return None
 
@@ -318,5 +333,4 @@ class Result:
         """Every client's own (config, loss) pairs, if they were opened."""
         if not self.opened or self.opened[-1].own is None:
             return {}
-        low, high = self.method["losses"]
-        return {client: read(blocks, (low, high))[0] for client, blocks in self.opened[-1].arrays().items()}
+        return {client: read(blocks, self.method.losses)[0] for client, blocks in self.opened[-1].arrays().items()}

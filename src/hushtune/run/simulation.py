@@ -1,62 +1,32 @@
-"""The explicit mark of a simulation."""
+"""What only a marked simulation can do: repeat a whole run as one sum and one draw, and know reference figures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from hushtune.bounds import Scores
-from hushtune.checks import integer, kind
-from hushtune.client import Client, Party
-from hushtune.curated import Choose, CuratedScores
-from hushtune.errors import HushtuneError
-from hushtune.method import Note
-from hushtune.privacy import skellam
-from hushtune.privacy.noise import Noise
-from hushtune.privacy.release import contribution
-from hushtune.privacy.skellam import IntArray
-from hushtune.progress import unseen
-from hushtune.query import Query, in_blocks
-from hushtune.randomness import Randomness, SimulatedRandomness, SystemRandomness
-from hushtune.roster import Id
-from hushtune.rows import Parts
-from hushtune.sealed import Sealed
-from hushtune.search import Search
-from hushtune.space import Candidates, Domain
-
-MOST_DRAWS = 1_000_000
-
-
-@dataclass(frozen=True)
-class Simulation:
-    """Makes seeds and reference figures legal. Never charges a ledger; flagged in result.json.
-
-    Args:
-        seed: of noise, ballots and tie-breaks. Real privacy has no seed.
-        reference: a stand-in for the whole federation, whose losses tell how good a candidate really is:
-            usually everybody's data pooled for training and a test set for scoring (`Client(Split(...), ...)`).
-            It gives the reference arms: `opt`, the best candidate, and `random_guess`, the mean candidate.
-        draws: over how many draws of the noise each way of decoding is averaged for the reference figures.
-    """
-
-    seed: int
-    reference: Client | None = None
-    draws: int = 100
-
-    def __post_init__(self) -> None:
-        integer("seed", self.seed, 0)
-        integer("draws", self.draws, 1, MOST_DRAWS)
-        kind("reference", self.reference, Client)
-
-
-def drawn_from(seed: int | None, label: str) -> Randomness:
-    """The system's randomness, or, in a marked simulation, a stream of its seed."""
-    return SystemRandomness() if seed is None else SimulatedRandomness(seed, label)
-
+from hushtune.client.client import Party
+from hushtune.client.query import Query
+from hushtune.client.release import contribution
+from hushtune.client.rows import Parts
+from hushtune.client.search.base import Search
+from hushtune.core.errors import HushtuneError
+from hushtune.core.observer import unseen
+from hushtune.core.randomness import SimulatedRandomness
+from hushtune.core.roster import Id
+from hushtune.core.space import Candidates, Domain
+from hushtune.methods.base import Note
+from hushtune.methods.unopened import Unopened
+from hushtune.privacy.bounds import Scores
+from hushtune.privacy.noise import skellam
+from hushtune.privacy.noise.base import Noise
+from hushtune.privacy.noise.skellam import IntArray
+from hushtune.seals.curator import CuratorOracle
+from hushtune.seals.forms import in_blocks
+from hushtune.seals.oracle import Choose
 
 _WORDS = {
     "chosen": "the chosen config",
@@ -106,7 +76,7 @@ class Shortcut:
     def sum(self, query: Query) -> Mapping[str, IntArray]:
         """The exact sum, kept, plus fresh noise."""
         exact = self._exact(query)
-        return in_blocks(query, exact + skellam.sample(self._variance, len(exact), self._randomness))
+        return in_blocks(query.blocks, exact + skellam.sample(self._variance, len(exact), self._randomness))
 
     def _exact(self, query: Query) -> IntArray:
         if query not in self._sums:
@@ -123,9 +93,9 @@ class Shortcut:
             search.fill(units, domain, 1, unseen, private=True)
             self._scored = query.scored
 
-    def sealed(self, query: Query) -> Sealed:
+    def unopened(self, query: Query) -> Unopened:
         """Computed from the exact sum: the same values as under encryption."""
-        return Sealed(query, lambda query, form: form.of(self.sum(query)))
+        return Unopened(query, lambda query, form: form.of(self.sum(query)))
 
     def curate(self, query: Query, choose: Choose) -> int:
         """From the exact sum, with fresh noise."""
@@ -133,14 +103,14 @@ class Shortcut:
         sums = self._exact(query)
         units = len(self._parties) * self._parts.voters
         noise = Noise(float(self._variance) ** 0.5, "curator")
-        return choose(CuratedScores(sums, query.bound, units, noise, self._randomness))
+        return choose(CuratorOracle(sums, query.bound, units, noise, self._randomness))
 
     def gather(self, query: Query) -> Mapping[Id, Mapping[str, IntArray]]:
         """Every client's own answer; without noise only, as in a real run."""
         if self._variance:
             raise HushtuneError("every client's own answer is opened without epsilon only")
         each = {party.id: contribution(query, party, self._parts, private=True) for party in self._parties}
-        return {client: in_blocks(query, vector) for client, vector in each.items()}
+        return {client: in_blocks(query.blocks, vector) for client, vector in each.items()}
 
     def leave_out(self, client: Id, reason: str) -> None:
         """Nobody is told."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from hushtune.privacy.accounting import renyi_epsilon
-from hushtune.privacy.steps import PureTests, TrainingSteps
-from hushtune.seals.base import floor_share
+from hushtune.privacy.accounting import Sums, renyi_epsilon
+from hushtune.privacy.events.steps import PureTests, TrainingSteps
+from hushtune.seals.base import Protected
 
 if TYPE_CHECKING:
-    from hushtune.result import LedgerNote, Result
+    from hushtune.run.result import LedgerNote, Result
 
 RELATIONS = {
     "replace-one": "one {unit}'s data replaced by anything else",
@@ -33,18 +33,10 @@ _NOT_COVERED = (
 )
 
 
-_OF_METHOD = {
-    "thompson": "what agents do with what they find: their own trials and the configs that they use or publish depend "
-    "on their data, and nothing hides that; the config chosen here is covered",
-}
-
-
 def not_covered(result: Result) -> tuple[str, ...]:
     """What the guarantee says nothing about."""
-    own = _OF_METHOD.get(result.method["name"])
     trained = any(isinstance(event, TrainingSteps) for event in result.plan)
-    rest = _NOT_COVERED[1:] if trained else _NOT_COVERED
-    return (*rest, own) if own is not None else rest
+    return (*(_NOT_COVERED[1:] if trained else _NOT_COVERED), *result.method.not_covered)
 
 
 def statement(result: Result) -> str:
@@ -59,13 +51,13 @@ def _heading(result: Result) -> list[str]:
             "SIMULATION: noise and ballots come from a seed, no ledger was charged, and reference figures may be "
             "shown. What follows is what a real run with these settings would guarantee."
         )
-    voters = result.method.get("voters", 1)
+    voters = result.method.voters
     each = f", each with {voters} voters" if voters > 1 else ""
     chosen = f"1 of {len(result.candidates)} public candidates"
     if result.index is None:
         chosen = "a config that is not among its public candidates"
     lines.append(
-        f"Method {result.method['name']} chose {chosen}; {result.asked} clients were asked, "
+        f"Method {result.method.name} chose {chosen}; {result.asked} clients were asked, "
         f"{result.answered} answered{each}."
     )
     missing = "not counted" if len(result.opened) == 1 else "not counted in all sums"
@@ -85,7 +77,7 @@ def _guarantee(result: Result) -> list[str]:
         f"Guarantee: ({result.spent.epsilon:.4g}, {result.spent.delta:g})-differential privacy for each "
         f"{privacy.unit}, neighbours '{privacy.neighbours}': {relation}.",
         f"  Asked for: epsilon {privacy.epsilon:g}, delta {privacy.delta:g}. Computed from the recorded events "
-        f"under rule '{result.rule['name']}'.",
+        f"under rule '{result.rule.name}'.",
         _noise(result),
         *_scored_on(result),
         *_sampling(result),
@@ -98,35 +90,24 @@ def _guarantee(result: Result) -> list[str]:
 
 def _noise(result: Result) -> str:
     if any(isinstance(event, PureTests) for event in result.plan):
-        drawn = "coins" if "mechanism" in result.method else "discrete Laplace noise, on every candidate twice,"
         return (
-            f"  Noise: exact {drawn} of scale {result.noise['scale']:.4g}, where one unit moves a sum by at most "
-            f"{result.plan[0].epsilon * result.noise['scale'] / 2:.0f}; drawn by the server."  # type: ignore[attr-defined]
+            f"  Noise: exact {result.method.drawn} of scale {result.noise.scale:.4g}, where one unit moves a sum by at "
+            f"most {result.plan[0].epsilon * result.noise.scale / 2:.0f}; drawn by the server."  # type: ignore[attr-defined]
         )
-    if result.seal["name"] == "curator":
+    if result.noise.at == "curator":
         return (
-            f"  Noise: Gaussian of standard deviation {result.noise['scale']:.4g}, rounded to integers, which the "
+            f"  Noise: Gaussian of standard deviation {result.noise.scale:.4g}, rounded to integers, which the "
             "server draws and adds to each sum."
         )
     return (
-        f"  Noise: integer (Skellam) of standard deviation {result.noise['scale']:.4g} from any "
-        f"{result.noise['honest']:.0f} honest clients, in shares that each client draws itself."
+        f"  Noise: integer (Skellam) of standard deviation {result.noise.scale:.4g} from any "
+        f"{result.honest} honest clients, in shares that each client draws itself."
     )
 
 
 def _scored_on(result: Result) -> list[str]:
-    """Which rows scores are computed on, where a curator tests scores."""
-    rows = result.method.get("validation")
-    if rows is None:
-        return []
-    if rows == "own":
-        return ["  Scored on: rows of each unit's own, which the guarantee covers like all its rows."]
-    if rows == "public":
-        return ["  Scored on: rows that were declared PUBLIC. The guarantee does not cover them."]
-    return [
-        f"  Scored on: {rows} protected rows that all units share. The guarantee covers them, if a score is a mean "
-        "over them: one of them then moves every unit's score by 1/rows."
-    ]
+    """Which rows scores are computed on, where scores are tested."""
+    return [f"  Scored on: {result.method.scored_on}"] if result.method.scored_on else []
 
 
 def _trained(result: Result) -> list[str]:
@@ -146,7 +127,7 @@ def _sampling(result: Result) -> list[str]:
     if not rates:
         return []
     often = ", ".join(f"{rate:g} in {times} of {len(opened)} sums" for rate, times in sorted(rates.items()))
-    known = "the server and the client itself" if result.seal["name"] in ("clear", "curator") else "the client itself"
+    known = "the server and the client itself" if result.seal.shows_each else "the client itself"
     return [
         f"  Sampling: a client's vector is in a sum with chance {often}, by a coin that nobody but {known} can see: "
         "who is not in it sends zeros. The guarantee counts on that."
@@ -156,7 +137,7 @@ def _sampling(result: Result) -> list[str]:
 def _beside(result: Result) -> list[str]:
     """What epsilon of a curator's noise would be by Rényi divergences, if those are not the rule."""
     assert result.privacy is not None
-    if result.seal["name"] != "curator" or result.rule["name"] != "sums":
+    if result.noise.at != "curator" or not isinstance(result.rule, Sums):
         return []
     renyi = renyi_epsilon(result.plan, result.privacy.delta)
     return [f"  Accounted for by privacy loss distributions; by Rényi divergences epsilon would be {renyi:.4g}."]
@@ -178,63 +159,8 @@ def _learned(result: Result) -> list[str]:
 
 
 def _trust(result: Result) -> list[str]:
-    if result.seal["name"] == "masked":
-        return _masked(result)
-    if result.seal["name"] == "threshold":
-        return _threshold(result)
-    if result.seal["name"] == "curator":
-        return [
-            "TRUSTED: the server, with every client's own contribution, which it sees as it is, and to add the noise. "
-            "The guarantee holds against all others who see what was opened, not against the server."
-        ]
-    if result.privacy is None:
-        return ["INSECURE CHOICE, seal 'clear': the server sees every client's own contribution."]
-    return [
-        "INSECURE CHOICE, seal 'clear': the server sees individual contributions, each under its own small noise share "
-        "only. The guarantee holds against those who see the opened sum, not against the server."
-    ]
-
-
-def _masked(result: Result) -> list[str]:
-    agreed = result.pinned and result.seal["neighbours"] is None
-    server = "the server, even if it lies," if agreed else "a server that follows the protocol"
-    lines = [
-        f"Seal 'masked': {server} sees no single contribution but their sum, alone or together with up to "
-        f"{floor_share(result.seal['corrupt'], result.asked)} of the {result.asked} clients (failure bound "
-        "2^-40 for each condition of the threat model)."
-    ]
-    if not floor_share(result.seal["corrupt"], result.asked):
-        noisy = "" if result.privacy is None else ", with all of the noise that epsilon needs"
-        lines.append(
-            "  With so few clients none is taken to be corrupt: one that tells the server what it sent leaves it the "
-            f"sum of the others{noisy}."
-        )
-    if result.seal["neighbours"] is not None:
-        lines.append(
-            f"INSECURE CHOICE, neighbours={result.seal['neighbours']}: the failure bound is not met, and a lying "
-            "server not found out."
-        )
-    if not result.pinned:
-        lines.append(
-            "INSECURE CHOICE, identities not pinned: the server is trusted not to impersonate or invent clients, and "
-            "not to lie about who dropped out."
-        )
-    return lines
-
-
-def _threshold(result: Result) -> list[str]:
-    corrupt = max(1, floor_share(result.seal["corrupt"], result.asked))
-    noise = [] if result.privacy is None else [f"  The noise, and so epsilon, allows for {corrupt} such clients only."]
     reached = min((opened.smudging for opened in result.opened if opened.smudging is not None), default=0.0)
-    return [
-        "Seal 'threshold': a server that follows the protocol sees nothing but what is listed above, alone or together "
-        f"with up to {result.asked - 1} of the {result.asked} clients, as long as ring learning with errors is hard "
-        f"(128 bits). What is opened has an error that depends on others' secrets; every client's noise hides it with "
-        f"at least {reached:g} bits (lambda).",
-        *noise,
-        "TRUSTED: the server, to follow the protocol. One that does not can have a single client's ciphertext "
-        "decrypted instead of the sum; seal 'masked' with pinned identities holds against that.",
-    ]
+    return result.seal.protects(Protected(result.asked, result.pinned, result.privacy is not None, reached))
 
 
 def _rest(result: Result) -> list[str]:

@@ -6,7 +6,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from fractions import Fraction
 from hashlib import sha256
@@ -15,51 +15,51 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.adaptive import Adaptive
-from hushtune.bounds import Bound
-from hushtune.calibration import Training, left_in
-from hushtune.checks import kind
-from hushtune.client import Client
-from hushtune.errors import SettingError
+from hushtune.client.client import Client
+from hushtune.client.request import parts_of
+from hushtune.client.search.base import Search
+from hushtune.client.simulation import Simulation
+from hushtune.core.checks import kind
+from hushtune.core.errors import SettingError
+from hushtune.core.observer import Bars, Observer, shown, told_failures
+from hushtune.core.roster import Roster
+from hushtune.core.space import Config, Domain
 from hushtune.federation.base import Federation
 from hushtune.federation.local import LocalFederation
-from hushtune.method import Facts, Method
+from hushtune.methods.base import Method
+from hushtune.methods.study import Settled, Study
+from hushtune.privacy.calibration import Training, left_in
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
-from hushtune.privacy.request import parts_of
-from hushtune.progress import Progress
-from hushtune.reference import Reference
-from hushtune.result import Result
-from hushtune.roster import Roster
-from hushtune.rows import Parts
-from hushtune.run import Run
-from hushtune.runfolder import RunFolder
+from hushtune.run.account import Account
+from hushtune.run.folder import RunFolder
+from hushtune.run.reference import Reference
+from hushtune.run.result import Result
+from hushtune.run.run import Run
+from hushtune.run.simulation import Shortcut
+from hushtune.run.terms import Terms, calibrated
 from hushtune.seals.base import Seal
-from hushtune.seals.masked import Masked
-from hushtune.search import Search
-from hushtune.simulation import Shortcut, Simulation
-from hushtune.space import Candidates, Config, Domain, Space
 
 log = logging.getLogger("hushtune")
 
-Figures = Callable[[Method, Run, Config], dict[str, Any] | None]
+Figures = Callable[[Run, Config], dict[str, Any] | None]
 
 
 def tune(
-    clients: Sequence[Client],
+    clients: Sequence[Client] | Federation,
     candidates: Domain,
     *,
     method: Method,
     privacy: Privacy | None = None,
     seal: Seal | None = None,
-    roster: Roster | None = None,
     search: Search | None = None,
+    roster: Roster | None = None,
     simulation: Simulation | None = None,
     ledger: Ledger | None = None,
     folder: str | Path | None = None,
     home: str | Path | None = None,
     jobs: int | None = None,
-    quiet: bool = False,
+    observer: Observer = Bars(),
 ) -> Result:
     """Has clients agree on one config, and states what that revealed.
 
@@ -69,22 +69,23 @@ def tune(
     training that follows.
 
     Args:
-        clients: the parties, in public order.
+        clients: the parties, in public order; or a federation, such as `hushtune.flower.FlowerFederation(grid)`, which
+            knows its clients, their roster and its home itself.
         candidates: the public list to choose from: `space.grid(...)`, `space.sample(...)`, `space.candidates(...)`; or
             the space itself, for a method that searches it.
         method: who is asked what, and how the server decides, e.g. `Vote()` or `Surface()`.
         privacy: the guarantee for everything opened. None: exact values are opened, and the statement says so.
         seal: how single contributions stay hidden. Default: `Masked()`.
-        roster: the pinned roster that all clients were given. Default: made of the clients' identities, if any.
         search: how clients fill their trials. Default: `Search()`, every candidate is scored; for a method that takes
             it, `Search.adaptive()`, each client searches the space on its own.
+        roster: the pinned roster that all clients were given. Default: made of the clients' identities, if any.
         simulation: marks the run as a simulation: seeded, never charged, reference figures allowed.
         ledger: the coordinator's ledger. Default: one per set of clients, under `home`. A ledger that does not
             exist yet is made with this run's epsilon and delta as its limit.
         folder: where the run keeps its state; the same call with the same folder resumes it.
         home: folder of ledgers and cached trials. Default: $HUSHTUNE_HOME, else .hushtune in the current folder.
         jobs: processes for scoring. Default: one per core.
-        quiet: no progress bars.
+        observer: who watches; `Silent()` for no bars.
 
     Raises:
         SettingError: a setting breaks a constraint; nothing was spent.
@@ -93,150 +94,130 @@ def tune(
             unless nobody was asked for an input yet.
         SpentError: the run failed after its cost was reserved: a full disk, a file that was taken away.
     """
-    kind("roster", roster, Roster)
     kind("simulation", simulation, Simulation)
-    kind("privacy", privacy, Privacy)
-    settled(candidates, method, len(clients), privacy, seal, search)  # refused before anything is written
+    kind("observer", observer, Observer, optional=False)
+    kind("ledger", ledger, Ledger)
+    kind("folder", folder, str, Path)
+    study = Study(candidates, method, privacy, seal, search)
     seed = simulation.seed if simulation is not None else None
-    federation = LocalFederation(clients, Path(home) if home is not None else None, roster, seed, jobs)
+    with told_failures(observer):
+        if isinstance(clients, Federation):
+            federation = _given(clients, simulation, roster=roster, home=home, jobs=jobs)
+            settled = study.settled(len(federation.roster))
+        else:
+            kind("roster", roster, Roster)
+            settled = study.settled(len(clients))  # refused before anything is written
+            federation = LocalFederation(clients, Path(home) if home is not None else None, roster, seed, jobs)
 
-    def figures(final: Method, run: Run, chosen: Config) -> dict[str, Any] | None:
-        assert simulation is not None
-        return _figures(simulation, final, parts_of(final.voters, privacy), run, chosen, federation, Progress(quiet))
+        def figures(run: Run, chosen: Config) -> dict[str, Any] | None:
+            assert simulation is not None
+            if not isinstance(federation, LocalFederation):
+                return None
+            return _figures(simulation, run, chosen, federation, observer)
 
-    return conduct(federation, candidates, method, privacy, seal, search, ledger, folder, quiet, seed, figures=figures)
+        return conduct(federation, settled, ledger, folder, observer, seed, figures=figures)
+
+
+def _given(federation: Federation, simulation: Simulation | None, **own: Any) -> Federation:
+    """A federation that the caller made, if nothing else is said that it knows itself."""
+    for name, value in own.items():
+        if value is not None:
+            raise SettingError(f"{name} is the federation's own setting: give it to the federation, not to `tune`")
+    if federation.simulated != (simulation is not None):
+        marked = "" if federation.simulated else "not "
+        raise SettingError(f"the federation is {marked}marked as a simulation: mark both it and the run, or neither")
+    if simulation is not None and simulation.reference is not None:
+        raise SettingError("reference figures need all clients in one process: give a list of clients instead")
+    return federation
 
 
 def conduct(
     federation: Federation,
-    candidates: Domain,
-    method: Method,
-    privacy: Privacy | None,
-    seal: Seal | None,
-    search: Search | None,
+    study: Settled,
     ledger: Ledger | None,
     folder: str | Path | None,
-    quiet: bool,
+    observer: Observer,
     seed: int | None,
     figures: Figures | None = None,
     training: Training | None = None,
+    privacy: Privacy | None = None,
     ready: Callable[[], None] | None = None,
 ) -> Result:
-    """One run over whatever federation. The arguments are those of `tune`, but for four.
+    """One run over whatever federation.
 
     Args:
+        federation: the clients, and how to reach them.
+        study: what is asked of them, settled for their number.
+        ledger: as for `tune`.
+        folder: as for `tune`.
+        observer: as for `tune`.
         seed: of a marked simulation; None: a real run.
-        figures: gives a simulation's reference figures, from the settled method, the run and the chosen config.
+        figures: gives a simulation's reference figures, from the run and the chosen config.
         training: private training that follows and is charged with the run.
+        privacy: the guarantee for both together; the study's own is the run's share of it.
         ready: called when ledgers allow the run, before anything is written or spent.
     """
-    kind("ledger", ledger, Ledger)
-    own = privacy if training is None or privacy is None else training.before(privacy)
-    final, facts, bounds = settled(candidates, method, len(federation.roster), own, seal, search)
-    candidates, seal, search, progress = facts.candidates, facts.seal, facts.search, Progress(quiet)
+    privacy = study.facts.privacy if training is None else privacy
+    observer = shown(observer, privacy is not None)
     place = Path(folder) if folder is not None else None
-    seal.check(len(federation.roster))
-    federation.check(candidates.space, parts_of(final.voters, privacy))
+    study.facts.seal.check(len(federation.roster))
+    federation.check(study.facts.candidates.space, parts_of(study.method.voters, privacy))
     if seed is not None:
         ledger = None
     elif ledger is None:
         ledger = federation.coordinator_ledger()
-    settings = _settings(candidates, final, privacy, seal, search, seed, federation, training)
-    state = RunFolder(place, settings, left_in(ledger), seed is not None)
-    wanted = None
-    if state.left is not None and training is None:
-        final, privacy = method.shortened(facts, state.left)
-        bounds = final.bounds(candidates)
-        wanted = facts.privacy.budget if facts.privacy is not None and facts.privacy != privacy else None
+    state = RunFolder(place, _settings(study, privacy, seed, federation, training), left_in(ledger), seed is not None)
     with _clock("calibrate") as calibrating:
-        run = Run(
-            state,
-            candidates,
-            search,
-            federation,
-            seal,
-            privacy,
-            bounds,
-            final.voters,
-            ledger,
-            progress,
-            seed,
-            wanted,
-            training,
-        )
-        run.check_budget()
-        federation.check_ledgers(run.charge(), seal.needed(len(federation.roster)))
+        terms = _terms(study, privacy, ledger, state, training)
+        account = Account(ledger, state.run, terms, observer)
+        account.check()
+        federation.check_ledgers(terms.charge(state.run), terms.needed)
     if ready is not None:
         ready()
     state.begin()
-    log.info("run %s: %d candidates, %d clients", run.id, len(candidates), len(federation.roster))
-    with run.accounted():
+    run = Run(terms, state, federation, account, observer, seed)
+    log.info("run %s: %d candidates, %d clients", run.id, len(terms.candidates), terms.clients)
+    with account.told(), closing(run.opener):
         with _clock("ask and choose") as asking:
-            config = final.run(run)
-        asking["ask and choose"] -= run.seconds_scoring
-        seconds = calibrating | {"score": run.seconds_scoring} | asking
-        result = run.result(config, method_to_json(final), seconds)
-    result.traffic = federation.traffic.per_client(len(federation.roster))
+            config = terms.study.method.run(run)
+        asking["ask and choose"] -= run.opener.seconds_scoring
+        seconds = calibrating | {"score": run.opener.seconds_scoring} | asking
+        result = run.result(config, seconds)
     if seed is not None:
         with _clock("reference figures") as referring:
-            found = figures(final, run, config) if figures is not None else None
+            found = figures(run, config) if figures is not None else None
         result.simulation = {"seed": seed, "figures": found}
         result.seconds |= referring
     if place is not None:
-        with run.accounted():
+        with account.told():
             result.save(place)
+    if training is None:
+        observer.done(result.config)
     return result
 
 
-def method_to_json(method: Method) -> dict[str, Any]:
-    """Name and settings of a method."""
-    plain = asdict(method)  # type: ignore[call-overload]
-    return {"name": method.name, **{name: list(v) if isinstance(v, tuple) else v for name, v in plain.items()}}
-
-
-def settled(
-    domain: Any, method: Any, clients: int, privacy: Privacy | None, seal: Seal | None, search: Search | None
-) -> tuple[Method, Facts, tuple[Bound, ...]]:
-    """The method as it will be run, the facts that it follows from, and the bounds of all it will open."""
-    for name, value, wanted in (("privacy", privacy, Privacy), ("seal", seal, Seal), ("search", search, Search)):
-        kind(name, value, wanted)
-    if not isinstance(method, Method):
-        raise SettingError(f"method must be a method such as Vote(), but got {method!r}")
-    seal, search = seal or Masked(), search or method.searched(domain)
-    if isinstance(search, Adaptive) and not method.adaptive:
-        raise SettingError(
-            f"method '{method.name}' does not take Search.adaptive(): leave `search` out, or use Search()"
-        )
-    if method.voters > 1 and privacy is not None and privacy.unit == "client":
-        raise SettingError(
-            f"voters={method.voters} needs privacy with unit='record': for unit='client' each client has one voter"
-        )
-    search.check()
-    if privacy is None and seal.noise_at == "curator":
-        raise SettingError("seal 'curator' is for a server that adds noise: give `privacy`, or use seal 'clear'")
-    candidates = method.listed(domain, privacy, seal)
-    facts = Facts(candidates, clients, privacy, seal, search, whole=isinstance(domain, Space))
-    final = method.settled(facts)
-    return final, facts, final.bounds(facts.candidates)
+def _terms(
+    study: Settled, privacy: Privacy | None, ledger: Ledger | None, state: RunFolder, training: Training | None
+) -> Terms:
+    """What the run is held to, shortened if the ledger has less left and the method can be."""
+    if state.left is None or training is not None:
+        return calibrated(study, privacy, ledger, training)
+    shorter = study.within(state.left)
+    wanted = privacy.budget if privacy is not None and privacy != shorter.facts.privacy else None
+    return calibrated(shorter, shorter.facts.privacy, ledger, wanted=wanted)
 
 
 def _settings(
-    candidates: Candidates,
-    method: Method,
-    privacy: Privacy | None,
-    seal: Seal,
-    search: Search,
-    seed: int | None,
-    federation: Federation,
-    training: Training | None,
+    study: Settled, privacy: Privacy | None, seed: int | None, federation: Federation, training: Training | None
 ) -> str:
     """One text for everything that must be the same when a run is taken up again."""
+    facts = study.facts
     parts = [
-        candidates.to_json(),
-        method_to_json(method),
+        facts.candidates.to_json(),
+        study.method.to_json(),
         privacy and privacy.to_json(),
-        seal.to_json(),
-        search.to_json(),
+        facts.seal.to_json(),
+        facts.search.to_json(),
         seed,
         federation.key(),
         training and asdict(training),
@@ -254,29 +235,23 @@ def _clock(name: str) -> Iterator[dict[str, float]]:
 
 
 def _figures(
-    simulation: Simulation,
-    method: Method,
-    parts: Parts,
-    run: Run,
-    chosen: Config,
-    federation: LocalFederation,
-    progress: Progress,
+    simulation: Simulation, run: Run, chosen: Config, federation: LocalFederation, observer: Observer
 ) -> dict[str, Any] | None:
     """Scores of the chosen config, of reference arms, and of each decoding over many noise draws.
 
     The arms are `opt`, the best candidate, and `random_guess`, the mean candidate; if the clients searched on their
     own, `opt` is the best that such a search finds on the reference's data.
     """
-    parties = list(federation.parties.values())
-    own = dict(method.figures(parties, run.candidates, run.search)) if method.voters == 1 else {}
+    parties, terms, method = list(federation.parties.values()), run.terms, run.terms.study.method
+    own = dict(method.known(parties, run.candidates, run.search)) if method.voters == 1 else {}
     if simulation.reference is None:
         return own or None
-    scores = Reference(simulation.reference, simulation.seed, run.search, run.candidates, federation, progress)
-    variance = Fraction(run.noise.opened_variance(run.honest, len(parties)))
-    shortcut = Shortcut(parties, parts, run.candidates, run.search, variance, simulation.seed)
+    scores = Reference(simulation.reference, simulation.seed, run.search, run.candidates, federation, observer)
+    variance = Fraction(terms.noise.opened_variance(terms.honest, len(parties)))
+    shortcut = Shortcut(parties, terms.parts, run.candidates, run.search, variance, simulation.seed)
     arms = method.variants()
     means = {}
-    with progress.phase("noise draws", len(arms) * simulation.draws) as advance:
+    with observer.phase("noise draws", len(arms) * simulation.draws) as advance:
         for name, arm in arms.items():
             found = []
             for _ in range(simulation.draws):

@@ -1,30 +1,33 @@
-"""What all seals share: who must answer, and who is counted on for noise."""
+"""What a seal is: how single contributions stay hidden, and how many may be missing or dishonest.
+
+What its two ends say to each other is in `hushtune.seals.ends`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar
 
-from hushtune.bounds import Bound
-from hushtune.checks import number
-from hushtune.errors import SettingError
-from hushtune.privacy.noise import Noise, Place
-from hushtune.privacy.skellam import IntArray, reach
-from hushtune.roster import Id, Roster
-
-Exchange = Callable[[str, Mapping[Id, bytes]], Mapping[Id, Any]]
-"""One trip: its name and a message for each client, to what came back (bytes, or something with a `reason`)."""
-
-
-Reserve = Callable[[], None]
-"""Reserves the run's cost, or raises; until then nothing is spent."""
+from hushtune.core.checks import number
+from hushtune.core.codec import fields_to_json
+from hushtune.core.errors import SettingError
+from hushtune.core.registry import Registry
+from hushtune.core.roster import Roster
+from hushtune.privacy.bounds import Bound
+from hushtune.privacy.noise.base import Noise, Place
+from hushtune.privacy.noise.skellam import reach
+from hushtune.privacy.policy import Policy
+from hushtune.seals.ends import ClientEnd, Due, Expected, Seat, ServerEnd
 
 
 def floor_share(share: float, clients: int) -> int:
     """floor(share * clients) with the share as written: .3 of 10 is 3, though the float .3 is below 3/10."""
     return int(Fraction(str(share)) * clients)
+
+
+SEAL_CLASSES: Registry[Seal] = Registry("seal", own="hushtune.seals.registry", group="hushtune.seals")
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,21 @@ class Seal:
     dropouts: float = 0.1
     corrupt: float = 0.1
     name: ClassVar[str]
-    computes: ClassVar[bool] = False  # whether it can compute a form of a sum before anything is opened
+    kind: ClassVar[str]  # of its messages
+    shown: ClassVar[str] = ""  # before the names of its trips, while they are under way
     noise_at: ClassVar[Place] = "parties"  # who adds the noise
+    shows_each: ClassVar[bool] = False  # whether the server sees every client's own contribution
+    computes: ClassVar[bool] = False  # whether it can compute a form of a sum before anything is opened
+    computing: ClassVar[str] = ""  # how, in words
+    tests: ClassVar[bool] = False  # whether it can answer questions about sums that are never opened
+    stateless: ClassVar[bool] = False  # whether one message is the whole conversation
+    keeps_replies: ClassVar[bool] = False  # whether its client's end keeps replies; ledgers then hold their digests
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        """Makes a seal known by its name, to whoever reads a request or a result."""
+        super().__init_subclass__(**settings)
+        if "name" in vars(cls):
+            SEAL_CLASSES.claim(cls.name, cls)
 
     def __post_init__(self) -> None:
         for name in ("dropouts", "corrupt"):
@@ -84,7 +100,7 @@ class Seal:
 
     def to_json(self) -> dict[str, Any]:
         """Name and numbers."""
-        return {"name": self.name, **asdict(self)}
+        return {"name": self.name, **fields_to_json(self)}
 
     def check(self, clients: int) -> None:
         """Refuses numbers that cannot be met with so many clients.
@@ -94,67 +110,105 @@ class Seal:
         """
         self.honest(clients)
 
-    def traffic(self, clients: int, length: int, bits: int, request: int, pinned: bool) -> tuple[float, int]:
+    def check_privacy(self, private: bool) -> None:
+        """Refuses to run without epsilon, or with it, if the seal is for the other case only.
+
+        Args:
+            private: whether the run has an epsilon.
+        """
+
+    def traffic(self, clients: int, length: int, largest: int, request: int, pinned: bool) -> tuple[float, int]:
         """Messages and bytes, both ways, of an average client in a run with one sum, nobody dropping out.
 
         Args:
             clients: in the roster.
             length: of the vectors.
-            bits: of the sum.
+            largest: the largest absolute value of an entry of the sum.
             request: the request's bytes.
             pinned: whether identities are pinned.
         """
         raise SettingError(f"seal '{self.name}' does not say what it sends")
 
-    def session(self, run: str, roster: Roster, terms: str, first: int = 0) -> Any:
-        """The server's end, for all sums of one run that are opened without an interruption.
+    @property
+    def insecure(self) -> str | None:
+        """Why its promise does not hold with these settings; None: it does."""
+        return None
+
+    def agree(self, policy: Policy, due: Due, clients: int) -> None:
+        """Refuses what a client's policy does not allow under this seal, or what cannot be computed.
+
+        Args:
+            policy: the client's own.
+            due: what a request asks of the seal.
+            clients: how many are in the roster.
+        """
+
+    def protects(self, facts: Protected) -> list[str]:
+        """Who sees what under this seal, and who is trusted with what: lines of the privacy statement.
+
+        Args:
+            facts: what the lines depend on.
+        """
+        raise SettingError(f"seal '{self.name}' does not say what it protects")
+
+    def claims(self, due: Due, clients: int) -> float | None:
+        """Bits of smudging that an opening must state; None: none.
+
+        Args:
+            due: what was opened.
+            clients: how many were asked.
+        """
+        return None
+
+    @classmethod
+    def expects(cls, header: Mapping[str, Any], parts: list[bytes], message: bytes) -> Expected:
+        """What a message of this seal's kind is, told from the message alone.
+
+        Args:
+            header: the message's header.
+            parts: its parts.
+            message: all of it.
+        """
+        raise SettingError(f"seal '{cls.name}' has no client's end")
+
+    def client(self, seat: Seat) -> ClientEnd:
+        """The client's end.
+
+        Args:
+            seat: where it sits.
+        """
+        raise SettingError(f"seal '{self.name}' has no client's end")
+
+    def server(self, run: str, roster: Roster, terms: str, first: int = 0) -> ServerEnd:
+        """The server's end.
 
         Args:
             run: the run's id.
             roster: its clients.
-            terms: as in `Request.terms`.
-            first: larger than any round of the run's earlier sessions.
+            terms: one text for the run's seal, privacy, noise and plan.
+            first: larger than any round of the run's earlier server's ends.
         """
         raise SettingError(f"seal '{self.name}' has no server's end")
 
 
-class Summed(NamedTuple):
-    """One opened sum.
+@dataclass(frozen=True)
+class Protected:
+    """What a seal's words in the privacy statement depend on.
 
     Args:
-        total: the sum.
-        missing: the clients that are not in it, and why.
-        late: clients that are in it, but could not be reached afterwards, and why.
+        clients: how many were asked.
+        pinned: whether their keys were pinned.
+        private: whether the run has an epsilon.
+        smudging: the fewest bits of smudging that were reached.
     """
 
-    total: IntArray
-    missing: dict[Id, str]
-    late: dict[Id, str]
-
-
-class Session(Protocol):
-    """The server's end of a seal in one run."""
-
-    def sum(self, request: bytes, length: int, bits: int, exchange: Exchange, last: bool, reserve: Reserve) -> Summed:
-        """The sum of the vectors of all clients who answered.
-
-        Args:
-            request: the request's bytes, the same for all clients.
-            length: of the vectors.
-            bits: in which the sum lives: 32 or 64.
-            exchange: the transport.
-            last: whether this is the run's last sum.
-            reserve: called once, right before clients are asked for inputs.
-        """
-        ...
+    clients: int
+    pinned: bool
+    private: bool
+    smudging: float
 
 
 def largest_sum(clients: int, voters: int, bound: Bound, share_variance: Fraction) -> int:
     """What no entry of a sum of so many contributions exceeds, except with probability 2^-120 because of noise."""
     noise = reach(float(share_variance * clients)) if share_variance else 0
     return clients * voters * bound.largest + noise
-
-
-def sum_bits(clients: int, voters: int, bound: Bound, share_variance: Fraction) -> int:
-    """Bits in which such a sum does not wrap: 32, or 64."""
-    return 32 if largest_sum(clients, voters, bound, share_variance) < 2**31 else 64

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from hushtune.checks import integer
-from hushtune.errors import SettingError, WireError
-from hushtune.privacy.skellam import IntArray
-from hushtune.query import Query
-from hushtune.space import FloatArray
+from hushtune.core.checks import integer
+from hushtune.core.codec import fields_to_json
+from hushtune.core.errors import SettingError, WireError
+from hushtune.core.space import FloatArray
+from hushtune.privacy.noise.skellam import IntArray
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class Form:
             if self.least is None or self.least % self.step:
                 raise SettingError(f"least must be a multiple of step, but got least={self.least}, step={self.step}")
 
-    def check(self, query: Query) -> None:
-        """Refuses blocks that the query does not have."""
+    def check(self, blocks: Mapping[str, int]) -> None:
+        """Refuses blocks that a query does not have."""
         for name in (self.block, self.over):
-            if name is not None and name not in query.blocks:
-                raise SettingError(f"query '{query.name}' has the blocks {sorted(query.blocks)}, but got '{name}'")
-        if self.over is not None and query.blocks[self.block] % query.blocks[self.over]:
+            if name is not None and name not in blocks:
+                raise SettingError(f"the query has the blocks {sorted(blocks)}, but got '{name}'")
+        if self.over is not None and blocks[self.block] % blocks[self.over]:
             raise SettingError(f"the length of '{self.block}' must be a multiple of that of '{self.over}'")
 
     def of(self, blocks: Mapping[str, IntArray]) -> IntArray | FloatArray:
@@ -63,9 +63,9 @@ class Form:
         quotients: FloatArray = np.divide(values, below, out=np.full(len(values), np.nan), where=below > 0)
         return quotients
 
-    def length(self, query: Query) -> int:
+    def length(self, blocks: Mapping[str, int]) -> int:
         """Of what is opened."""
-        return query.blocks[self.block]
+        return blocks[self.block]
 
     @property
     def words(self) -> str:
@@ -76,7 +76,7 @@ class Form:
 
     def to_json(self) -> dict[str, Any]:
         """All fields."""
-        return asdict(self)
+        return fields_to_json(self)
 
 
 def form_from_json(raw: Any) -> Form | None:
@@ -90,3 +90,9 @@ def form_from_json(raw: Any) -> Form | None:
     if not isinstance(form.block, str) or not isinstance(form.over, str | None):
         raise WireError("a form must name blocks")
     return form
+
+
+def in_blocks(blocks: Mapping[str, int], vector: IntArray) -> dict[str, IntArray]:
+    """The named parts of one vector, whose lengths `blocks` has."""
+    ends = np.cumsum(list(blocks.values()))[:-1]
+    return dict(zip(blocks, np.split(vector, ends), strict=True))

@@ -1,18 +1,13 @@
-"""A trusted curator's view of scores: it answers charged questions about their sums, and shows nothing else."""
+"""An oracle answers charged questions about sums of scores, and shows nothing else of them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Literal, Protocol
 
-from hushtune.bounds import Scores
-from hushtune.errors import HushtuneError, SettingError
-from hushtune.privacy import selection
-from hushtune.privacy.noise import Noise
-from hushtune.privacy.skellam import IntArray
-from hushtune.randomness import Randomness
+from hushtune.core.errors import SettingError
+from hushtune.privacy.noise import selection
 
 Mechanism = Literal["permute-and-flip", "exponential"]
 MECHANISMS = {"permute-and-flip": selection.permute_and_flip, "exponential": selection.exponential}
@@ -20,7 +15,7 @@ ANSWERS = "answers"  # the block of an opening that holds them
 NONE = -1  # the answer that no score is above a threshold
 
 
-class Curated(Protocol):
+class Oracle(Protocol):
     """The questions. Each answer is one of those that the run's bound announced, and charged."""
 
     def above_threshold(self, level: Fraction, order: Sequence[int]) -> int | None:
@@ -41,51 +36,11 @@ class Curated(Protocol):
         ...
 
 
-Choose = Callable[[Curated], int]
+Choose = Callable[[Oracle], int]
 """What a method asks, and which candidate follows from the answers."""
 
 
-class CuratedScores:
-    """The real thing.
-
-    Args:
-        sums: of all units' scores, shape (candidates,). They are not to be had back.
-        bound: what was announced.
-        units: how many units there are, those included that did not answer. Public.
-        noise: the Laplace scale on a threshold, in the steps of the scores.
-        randomness: the curator's.
-    """
-
-    def __init__(self, sums: IntArray, bound: Scores, units: int, noise: Noise, randomness: Randomness) -> None:
-        self.answers: list[int] = []
-        self._made = 0
-        self._sums, self._bound, self._units, self._randomness = sums, bound, units, randomness
-        self._scale = math.ceil(noise.scale)  # rounded up: no test costs more than announced
-
-    def above_threshold(self, level: Fraction, order: Sequence[int]) -> int | None:
-        """By AboveThreshold."""
-        places = [int(place) for place in order]
-        threshold = round(level * self._units * self._bound.steps)
-        self._count()
-        place = selection.above_threshold(self._sums, threshold, self._scale, places, self._randomness)
-        self.answers.append(NONE if place is None else place)
-        return place
-
-    def noisy_max(self, mechanism: Mechanism) -> int:
-        """By permute-and-flip or the exponential mechanism."""
-        choose = MECHANISMS[mechanism]
-        self._count()
-        self.answers.append(choose(self._sums, self._scale, self._randomness))
-        return self.answers[-1]
-
-    def _count(self) -> None:
-        """Counts a test before it is made."""
-        self._made += 1
-        if self._made > self._bound.times:
-            raise HushtuneError(f"a method asked more of a curator than the {self._bound.times} tests it announced")
-
-
-class Recorded:
+class RecordedOracle:
     """The answers that a run has on record, once more."""
 
     def __init__(self, answers: Sequence[int], candidates: int) -> None:

@@ -7,14 +7,14 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtune.bounds import Bound
-from hushtune.errors import BoundError, SettingError
+from hushtune.core.errors import BoundError, SettingError
+from hushtune.core.randomness import SystemRandomness
 from hushtune.privacy.accounting import Neighbours
-from hushtune.privacy.events import Event, GaussianVector, SkellamShift, SkellamVector
-from hushtune.privacy.noise import Noise, Place
-from hushtune.privacy.skellam import IntArray
-from hushtune.privacy.steps import PureTests
-from hushtune.randomness import SystemRandomness
+from hushtune.privacy.bounds import Bound
+from hushtune.privacy.events.steps import PureTests
+from hushtune.privacy.events.sums import Event, GaussianVector, SkellamShift, SkellamVector
+from hushtune.privacy.noise.base import Noise, Place
+from hushtune.privacy.noise.skellam import IntArray
 from hushtune.testing.values import expect
 
 _DEVIATION = 10.0  # of the noise for which events are asked

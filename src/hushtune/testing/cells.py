@@ -8,16 +8,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from hushtune.errors import MissingExtraError, SettingError, described
-from hushtune.method import Method
+from hushtune.client.search.base import Search
+from hushtune.core.errors import MissingExtraError, SettingError, described
+from hushtune.core.space import Domain
+from hushtune.methods.base import Method
 from hushtune.privacy.guarantee import Privacy
 from hushtune.seals.base import Seal
 from hushtune.seals.clear import Clear
 from hushtune.seals.curator import Curator
-from hushtune.seals.masked import Masked
-from hushtune.seals.threshold import Threshold
-from hushtune.search import Search
-from hushtune.space import Domain
+from hushtune.seals.masked.seal import Masked
+from hushtune.seals.threshold.seal import Threshold
 from hushtune.testing.noise import measured
 from hushtune.testing.room import Room
 from hushtune.testing.toys import SPACE

@@ -13,21 +13,23 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import bdtr, bdtrc
 
-from hushtune.bounds import Bound, Scores
-from hushtune.client import Client
-from hushtune.curated import ANSWERS, Curated
+from hushtune.client.client import Client
+from hushtune.client.query import register
+from hushtune.client.search.base import Search
+from hushtune.client.simulation import Simulation
+from hushtune.core.observer import Silent
+from hushtune.core.space import Candidates, Config
 from hushtune.federation.local import LocalFederation
-from hushtune.method import Method, Openings
+from hushtune.methods.base import Method, Openings
 from hushtune.privacy.accounting import Unit
+from hushtune.privacy.bounds import Bound, Scores
+from hushtune.privacy.events.steps import PureTests
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.steps import PureTests
-from hushtune.query import register
+from hushtune.run.tuning import tune
 from hushtune.seals.base import Seal
-from hushtune.search import Search
-from hushtune.space import Candidates, Config
+from hushtune.seals.oracle import ANSWERS, Oracle
 from hushtune.testing.numbers import CANDIDATES, FromHeld, holder
 from hushtune.testing.values import expect
-from hushtune.tuning import conduct
 
 _STEPS = 2**16  # so that noise in whole steps is as good as in fractions
 _TIMES = 100  # that each question is asked in a run
@@ -75,7 +77,7 @@ class Asks(Method):
         """The three questions in turn."""
         return run.candidates[run.curate(Marks(), self._ask)]
 
-    def _ask(self, curated: Curated) -> int:
+    def _ask(self, curated: Oracle) -> int:
         for _ in range(_TIMES):
             curated.noisy_max("exponential")
             curated.noisy_max("permute-and-flip")
@@ -94,8 +96,9 @@ def check_tests(seal: Seal, unit: Unit, clients: int, seed: int) -> None:
     for turn in range(_RUNS):
         with TemporaryDirectory(prefix="hushtune-") as place:
             wire = LocalFederation(_parties(clients, voters, failing), Path(place), seed=seed + turn, jobs=1)
-            given: list[Any] = [Privacy(*_PRIVACY, unit=unit), seal, Search(), None, None, True, seed + turn]
-            result = conduct(wire, CANDIDATES, Asks(voters), *given)
+            privacy, simulation = Privacy(*_PRIVACY, unit=unit), Simulation(seed + turn)
+            asked: dict[str, Any] = {"method": Asks(voters), "privacy": privacy, "seal": seal, "search": Search()}
+            result = tune(wire, CANDIDATES, **asked, simulation=simulation, observer=Silent())
         answers.append(np.reshape(result.opened[0].blocks[ANSWERS], (_TIMES, 3)))
         epsilons |= {event.epsilon for event in result.plan if isinstance(event, PureTests)}
     (epsilon,) = epsilons

@@ -5,22 +5,25 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaincinv, ndtri
 
+from hushtune.client.search.base import Search
+from hushtune.client.simulation import Simulation
+from hushtune.core.observer import Silent
 from hushtune.federation.local import LocalFederation
 from hushtune.privacy.accounting import Unit
-from hushtune.privacy.events import Event, GaussianVector, SkellamVector
+from hushtune.privacy.events.sums import Event, GaussianVector, SkellamVector
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.skellam import IntArray
-from hushtune.result import Result
+from hushtune.privacy.noise.skellam import IntArray
+from hushtune.run.result import Result
+from hushtune.run.tuning import tune
 from hushtune.seals.base import Seal, floor_share
-from hushtune.search import Search
 from hushtune.testing.marks import check_tests
 from hushtune.testing.numbers import CANDIDATES, NORM, Totals, holder
 from hushtune.testing.values import expect
-from hushtune.tuning import conduct
 
 _LENGTH = 8192  # so many draws tell variances apart that differ by a tenth
 _SUMS = 2
@@ -51,11 +54,12 @@ def check_noise(seal: Seal, unit: Unit = "client", clients: int = 10, seed: int 
     with TemporaryDirectory(prefix="hushtune-") as place:
         wire = LocalFederation(parties, Path(place), seed=seed, jobs=1)
         method = Totals(_SUMS, _LENGTH, voters=vectors.shape[1])
-        result = conduct(wire, CANDIDATES, method, Privacy(4.0, unit=unit), seal, Search(), None, None, True, seed)
+        asked: dict[str, Any] = {"privacy": Privacy(4.0, unit=unit), "seal": seal, "search": Search()}
+        result = tune(wire, CANDIDATES, method=method, **asked, simulation=Simulation(seed), observer=Silent())
     exact = vectors[len(failing) : -1].sum(axis=(0, 1))
     opened = np.array([one.blocks["numbers"] for one in result.opened])
     _compare(opened - exact, _expected(result, seal, clients))
-    if seal.noise_at == "curator":
+    if seal.tests:
         check_tests(seal, unit, clients, seed)
 
 

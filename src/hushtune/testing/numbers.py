@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hushtune.bounds import Ball, Bound
-from hushtune.client import Client, Party
-from hushtune.errors import RefusedError
-from hushtune.method import Method, Openings
+from hushtune.client.client import Client, Party
+from hushtune.client.query import Query, register
+from hushtune.client.search.base import Search
+from hushtune.core.errors import RefusedError
+from hushtune.core.space import Candidates, Config, FloatArray
+from hushtune.methods.base import Method, Openings
+from hushtune.privacy.bounds import Ball, Bound
+from hushtune.privacy.noise.skellam import IntArray
 from hushtune.privacy.policy import Policy
-from hushtune.privacy.skellam import IntArray
-from hushtune.query import register
-from hushtune.search import Search
-from hushtune.space import Candidates, Config, FloatArray
 from hushtune.testing.toys import SPACE, Distance
 
 NORM = 200
@@ -51,7 +51,7 @@ def holder(name: str, numbers: IntArray, fails: bool = False) -> Client:
 
 
 @dataclass(frozen=True)
-class FromHeld:
+class FromHeld(Query):
     """A query about what a client of these suites holds. Clients with any other data have no answer."""
 
     name: ClassVar[str]

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from hushtune.bounds import Bound
-from hushtune.curated import ANSWERS
-from hushtune.disclosures import CHOICE
-from hushtune.forms import form_from_json
-from hushtune.method import Method, Openings
-from hushtune.query import Query, query_from_json, query_to_json
-from hushtune.replay import Replay
-from hushtune.result import Opened, Result
-from hushtune.space import Candidates, Config
+from hushtune.client.query import Query, query_from_json, query_to_json
+from hushtune.core.space import Candidates, Config
+from hushtune.methods.base import Method, Openings
+from hushtune.privacy.bounds import Bound
+from hushtune.run.disclosures import CHOICE
+from hushtune.run.replay import Replay
+from hushtune.run.result import Opened, Result
+from hushtune.seals.forms import form_from_json
+from hushtune.seals.oracle import ANSWERS
 from hushtune.testing.values import expect
 
 _QUOTIENT_ERROR = 0.01  # of quotients under encryption: their fitted reciprocal's, and everybody's smudging
@@ -143,8 +143,8 @@ def check_exact(result: Result, replay: Replay, probed: Callable[[Replay], Resul
     depend on coins of their own, and so differ from run to run: those carry the run's id.
     """
     expect(all(opened.noise_variance == 0 for opened in result.opened), "without epsilon there must be no noise")
-    agents = any("run" in [field.name for field in fields(query)] for query in replay.queries)  # type: ignore[arg-type]
-    if result.seal["name"] == "clear" or agents:
+    agents = any(query.own_run is not None for query in replay.queries)
+    if result.seal.shows_each or agents:
         return
     for opened, clear in zip(result.opened, probed(replay).opened, strict=True):
         form = form_from_json(opened.form)

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.bounds import Bound
-from hushtune.client import Party
-from hushtune.errors import RefusedError, WireError
+from hushtune.client.client import Party
+from hushtune.client.query import Query, query_from_json, query_to_json
+from hushtune.client.release import contribution
+from hushtune.client.rows import WHOLE
+from hushtune.client.search.base import Search
+from hushtune.core.errors import RefusedError, WireError
+from hushtune.core.space import Candidates, Space
 from hushtune.federation.local import LocalFederation
-from hushtune.privacy.release import contribution
-from hushtune.privacy.skellam import IntArray
-from hushtune.query import Query, query_from_json, query_to_json
-from hushtune.rows import WHOLE
-from hushtune.search import Search
-from hushtune.space import Candidates, Space
+from hushtune.privacy.bounds import Bound
+from hushtune.privacy.noise.skellam import IntArray
 from hushtune.testing.bounds import check_bound, passes
 from hushtune.testing.numbers import holder
 from hushtune.testing.values import check_value, expect

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hushtune.result import Result
+from hushtune.review.verification import STATED, verify
+from hushtune.run.result import Result
 from hushtune.testing.values import expect
-from hushtune.verification import STATED, verify
 
 Raw = dict[str, Any]
 

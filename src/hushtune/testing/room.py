@@ -5,23 +5,25 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import cached_property
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from hushtune.adaptive import search_from_json
-from hushtune.errors import BudgetError, HushtuneError
-from hushtune.methods import method_from_json
+from hushtune.client.simulation import Simulation
+from hushtune.core.errors import BudgetError, HushtuneError
+from hushtune.core.jsonlines import JsonLines, read_line
+from hushtune.core.observer import Silent
+from hushtune.core.space import space_of
+from hushtune.methods.registry import method_from_json
 from hushtune.privacy.ledger import Ledger
-from hushtune.replay import Replay
-from hushtune.result import Result
+from hushtune.run.replay import Replay
+from hushtune.run.result import Result
+from hushtune.run.tuning import tune
 from hushtune.seals.clear import Clear
-from hushtune.simulation import Simulation
-from hushtune.space import space_of
 from hushtune.testing import opened, records
 from hushtune.testing.queries import check_query
 from hushtune.testing.toys import toy_clients
 from hushtune.testing.values import check_value, expect
-from hushtune.tuning import method_to_json, tune
 
 _SEED = 7  # of the marked simulations
 _FAILING = 1  # which client's data is missing, where one's is
@@ -41,14 +43,15 @@ class Room:
         self.result: Result
         self.folder = place / "first"
         self._private = settings["privacy"] is not None
+        self._told = StringIO()  # what an observer was told in the first run
 
     def begin(self) -> None:
         """The first run: a real one."""
-        self.result = self.tune("first", folder=self.folder)
+        self.result = self.tune("first", folder=self.folder, observer=JsonLines(self._told))
 
     def tune(self, home: str, failing: int | None = None, **changes: Any) -> Result:
         """One run in a home of that name."""
-        settings = {**self._settings, "home": self.place / f"{home} home", "quiet": True, "jobs": 1, **changes}
+        settings = {**self._settings, "home": self.place / f"{home} home", "observer": Silent(), "jobs": 1, **changes}
         return tune(toy_clients(self._clients, self._settings["candidates"], failing), **settings)
 
     def left_behind(self) -> list[str]:
@@ -86,8 +89,8 @@ class Room:
     def _replay(self) -> Replay:
         """The run's decision once more, from its openings alone."""
         made = self.result
-        replay = Replay(made.run, made.candidates, search_from_json(made.search), made.asked, made.opened)
-        config = method_from_json(made.method).run(replay)
+        replay = Replay(made.run, made.candidates, made.search, made.asked, made.opened)
+        config = made.method.run(replay)
         expect(config == made.config, f"from the same openings the method decides {config} instead of {made.config}")
         return replay
 
@@ -95,11 +98,11 @@ class Room:
         """A frozen dataclass that JSON does not change, and that opens what it announced: no more, and no less."""
         given = self._settings["method"]
         check_value(given)
-        for method in (given, method_from_json(self.result.method)):
-            written = json.loads(json.dumps(method_to_json(method), allow_nan=False))
+        for method in (given, self.result.method):
+            written = json.loads(json.dumps(method.to_json(), allow_nan=False))
             expect(method_from_json(written) == method, f"method '{method.name}' is another one once it was JSON")
         queries = self._replay.queries
-        bounds = method_from_json(self.result.method).bounds(self.result.candidates)
+        bounds = self.result.method.bounds(self.result.candidates)
         said, found = [type(bound).__name__ for bound in bounds], [type(query.bound).__name__ for query in queries]
         expect(said == found, f"`bounds` announces {said}, but the method opens {found}")
         for query in set(queries):
@@ -148,14 +151,22 @@ class Room:
 
     def _check_failure(self) -> None:
         """A client whose objective fails, as depends on its data, looks like any other."""
-        failed = self.tune("failed", _FAILING, folder=self.place / "failed")
+        told = StringIO()
+        failed = self.tune("failed", _FAILING, folder=self.place / "failed", observer=JsonLines(told))
         records.check_saved(self.place / "failed", failed)
         opened.check_no_trace(self.result, failed)
         for one, other in zip(self._ledgers("first"), self._ledgers("failed"), strict=True):
             charges = [[replace(entry.charge, run="") for entry in ledger.entries()] for ledger in (one, other)]
             expect(charges[0] == charges[1], f"{one.path.parent.name}: a failing client is charged like any other")
+        expect(_events(told) == _events(self._told), "an observer must be told the same whoever fails")
 
     def _probed(self, replay: Replay) -> Result:
         """The same queries under seal 'clear', in a simulation."""
         probe = opened.probe_of(replay.queries)
         return self.tune("probed", method=probe, seal=Clear(), simulation=Simulation(_SEED))
+
+
+def _events(told: StringIO) -> list[tuple[str, dict[str, Any]]]:
+    """What an observer was told, but for when, and for the choice, which follows from the noisy openings."""
+    lines = [read_line(line) for line in told.getvalue().splitlines()]
+    return [(line.kind, {name: value for name, value in line.fields.items() if name != "config"}) for line in lines]

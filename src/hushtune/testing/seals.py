@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from hushtune.errors import AbortedError
+from hushtune.client.search.base import Search
+from hushtune.client.simulation import Simulation
+from hushtune.core.errors import AbortedError
+from hushtune.core.observer import Observer, Silent
+from hushtune.core.randomness import drawn_from
+from hushtune.core.roster import Id
+from hushtune.core.wire import unpack
 from hushtune.federation.base import Dropped
 from hushtune.federation.local import LocalFederation
 from hushtune.privacy.guarantee import Privacy
-from hushtune.progress import Progress
-from hushtune.result import Result
-from hushtune.roster import Id
-from hushtune.seals import seal_from_json
+from hushtune.run.result import Result
+from hushtune.run.tuning import tune
 from hushtune.seals.base import Seal, floor_share
-from hushtune.search import Search
-from hushtune.simulation import drawn_from
+from hushtune.seals.ends import Trip
+from hushtune.seals.registry import seal_from_json
 from hushtune.testing.numbers import CANDIDATES, NORM, Totals, holder
 from hushtune.testing.values import expect
-from hushtune.tuning import conduct
-from hushtune.wire import unpack
 
 _LENGTH = 5
 _SEED = 7  # of a curator's noise, where it must be known
@@ -37,16 +40,18 @@ class _Wire(LocalFederation):
     since = 0  # the trip from which on they are
     twice = False
 
-    def exchange(self, name: str, out: Mapping[Id, bytes], progress: Progress) -> Mapping[Id, bytes | Dropped]:
+    def exchange(self, trip: Trip, observer: Observer) -> Mapping[Id, bytes | Dropped]:
         """One trip."""
         lost = self.silent if self.traffic.trips >= self.since else ()
-        heard = {client: message for client, message in out.items() if client not in lost}
-        replies = dict(super().exchange(name, heard, progress))
+        heard = {client: message for client, message in trip.messages.items() if client not in lost}
+        carried = replace(trip, messages=heard)
+        replies = dict(super().exchange(carried, observer))
         if self.twice:
-            again = super().exchange(name, heard, progress)
+            again = super().exchange(carried, observer)
             other = [client for client in heard if again[client] != replies[client] and not _refusal(again[client])]
-            expect(not other, f"trip '{name}': the same message must get the same bytes or a refusal, but from {other}")
-        return {**replies, **{client: Dropped("its machine is gone") for client in out if client in lost}}
+            words = f"trip '{trip.name}': the same message must get the same bytes or a refusal, but from {other}"
+            expect(not other, words)
+        return {**replies, **{client: Dropped("its machine is gone") for client in trip.messages if client in lost}}
 
 
 def _refusal(reply: bytes | Dropped) -> bool:
@@ -76,8 +81,17 @@ class _Trial:
     def run(self, wire: _Wire, sums: int, seed: int | None = None) -> None:
         """Opens so many sums."""
         folder = wire.home / "run"
-        given: list[Any] = [Totals(sums, _LENGTH), self._privacy, self._seal, Search(), None, folder, True, seed]
-        result = conduct(wire, CANDIDATES, *given)
+        result = tune(
+            wire,
+            CANDIDATES,
+            method=Totals(sums, _LENGTH),
+            privacy=self._privacy,
+            seal=self._seal,
+            search=Search(),
+            simulation=None if seed is None else Simulation(seed),
+            folder=folder,
+            observer=Silent(),
+        )
         if seed is not None or not self._curated:
             self._compare(result, seed)
 
@@ -99,7 +113,7 @@ class _Trial:
         """Every opened sum is that of the clients who answered, and of what noise a curator's seed gives."""
         there = [at for at, name in enumerate(self.names) if name not in result.dropped]
         for step, opened in enumerate(result.opened):
-            noise = self._seal.noise(result.noise["scale"]).curated(_LENGTH, drawn_from(seed, f"curator {step}"))
+            noise = result.noise.curated(_LENGTH, drawn_from(seed, f"curator {step}"))
             error = np.abs(np.array(opened.blocks["numbers"]) - self.vectors[there, step].sum(0) - noise).max()
             expect(error == 0, f"sum {step + 1} of {len(there)} clients' vectors is off by {error}")
 

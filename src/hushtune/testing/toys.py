@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.client import Client
-from hushtune.rows import Rows
-from hushtune.space import Config, Domain, Float, FloatArray, Space, space_of
+from hushtune.client.client import Client
+from hushtune.client.rows import Rows
+from hushtune.core.space import Config, Domain, Float, FloatArray, Space, space_of
 
 _ROWS = 6  # of each client
 SPACE = Space(x=Float(0.0, 1.0))
@@ -24,7 +24,7 @@ class Distance:
 
     def fingerprint(self) -> str:
         """For the trial cache."""
-        return f"hushtune.testing distance {self.space.to_json()}"
+        return f"hushtune.testing distance {self.space.text}"
 
     def losses(self, configs: Sequence[Config], data: Any, seed: int) -> FloatArray:
         """Between 0 and 1, shape (configs,)."""

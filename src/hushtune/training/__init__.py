@@ -1,7 +1,5 @@
-"""Federated training with the chosen config, or with many configs at once."""
+"""Training with the chosen config: federated averaging, and private training by one owner."""
 
-from __future__ import annotations
+from hushtune.core.lazy import public_names
 
-from hushtune.training.fedavg import FedAvg, Trained
-
-__all__ = ["FedAvg", "Trained"]
+__getattr__, __dir__, __all__ = public_names(__name__, __file__, extras=("DPSGD",))

@@ -8,34 +8,35 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushtune.calibration import Training, noise_for, rule_of
-from hushtune.checks import integer, kind, number
-from hushtune.client import Client
-from hushtune.errors import ObjectiveError, SettingError
+from hushtune.client.client import Client
+from hushtune.client.request import parts_of
+from hushtune.client.rows import Rows
+from hushtune.client.search.base import Search
+from hushtune.client.simulation import Simulation
+from hushtune.core.checks import integer, kind, number
+from hushtune.core.errors import ObjectiveError, SettingError
+from hushtune.core.observer import Bars, Observer, Silent, shown, told_failures
+from hushtune.core.randomness import Randomness, drawn_from
+from hushtune.core.space import Candidates
 from hushtune.federation.local import LocalFederation, default_home
-from hushtune.fitted import Fitted
-from hushtune.methods.propose import NoisyMax, ProposeTest, scores_of
-from hushtune.privacy import gaussian
+from hushtune.methods.propose_test.method import NoisyMax, ProposeTest, scores_of
+from hushtune.methods.study import Study
 from hushtune.privacy.accounting import rule_from_json, rule_to_json
+from hushtune.privacy.calibration import Training, noise_for, rule_of
 from hushtune.privacy.charges import charge_of
-from hushtune.privacy.events import Event
+from hushtune.privacy.events.steps import TrainingSteps
+from hushtune.privacy.events.sums import Event
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
-from hushtune.privacy.request import parts_of
-from hushtune.privacy.steps import TrainingSteps
-from hushtune.progress import Progress
-from hushtune.randomness import Randomness
-from hushtune.result import LedgerNote, Result
-from hushtune.rows import Rows
-from hushtune.run import note_of
-from hushtune.runfolder import RunFolder
+from hushtune.privacy.noise import gaussian
+from hushtune.run.account import note_of
+from hushtune.run.folder import RunFolder
+from hushtune.run.result import LedgerNote, Result
+from hushtune.run.tuning import conduct
 from hushtune.seals.curator import Curator
-from hushtune.search import Search
-from hushtune.simulation import Simulation, drawn_from
-from hushtune.space import Candidates
+from hushtune.training.fitted import Fitted
 from hushtune.training.parts import PartScores, Rehearsal
-from hushtune.training.trying import RepeatAndSelect, TryAll, Untuned, score_noise, trying_to_json
-from hushtune.tuning import conduct, method_to_json
+from hushtune.training.strategies import RepeatAndSelect, TryAll, Untuned, score_noise, trying_to_json
 
 if TYPE_CHECKING:
     from hushtune.training.dpsgd import DPSGD
@@ -60,7 +61,7 @@ def fit(
     folder: str | Path | None = None,
     home: str | Path | None = None,
     jobs: int | None = None,
-    quiet: bool = False,
+    observer: Observer = Bars(),
 ) -> Fitted:
     """Chooses a config and trains a model with it, both under one (epsilon, delta), charged once.
 
@@ -85,7 +86,8 @@ def fit(
         folder: where model, statement and state are kept; the same call with the same folder resumes.
         home: folder of the ledger and of cached trials. Default: $HUSHTUNE_HOME, else .hushtune in the current folder.
         jobs: processes for scoring parts. Default: one per core.
-        quiet: no progress bars.
+        observer: who watches; `Silent()` for no bars. Of `RepeatAndSelect` nobody is told anything: the time it takes
+            would tell how many runs there were.
 
     Raises:
         SettingError: a setting breaks a constraint; nothing was spent.
@@ -94,7 +96,8 @@ def fit(
     rows, held = _rows("data", data), None if validation is None else _rows("validation", validation)
     for name, value, wanted in (("simulation", simulation, Simulation), ("ledger", ledger, Ledger)):
         kind(name, value, wanted)
-    for name, flag in (("public", public), ("rehearse", rehearse), ("quiet", quiet)):
+    kind("observer", observer, Observer, optional=False)
+    for name, flag in (("public", public), ("rehearse", rehearse)):
         kind(name, flag, bool, optional=False)
     if jobs is not None:
         integer("jobs", jobs, 1, 1024)
@@ -104,12 +107,15 @@ def fit(
     if place is not None and (place / "fitted.json").exists():
         raise SettingError(f"{place} holds a finished model; choose another folder, or remove it")
     books = None if seed is not None else ledger or Ledger((Path(home) if home else default_home()) / "ledger.db")
-    owner = _Owner(rows, candidates, trainer, privacy, held, public, share, rehearse, books, place, seed, quiet)
-    if isinstance(method, ProposeTest | NoisyMax):
-        fitted = owner.tested(method, Path(home) if home is not None else None, jobs)
-    else:
-        fitted = owner.tried(method)
-    owner.release(fitted)
+    observer = Silent() if isinstance(method, RepeatAndSelect) else shown(observer, private=True)
+    owner = _Owner(rows, candidates, trainer, privacy, held, public, share, rehearse, books, place, seed, observer)
+    with told_failures(observer):
+        if isinstance(method, ProposeTest | NoisyMax):
+            fitted = owner.tested(method, Path(home) if home is not None else None, jobs)
+        else:
+            fitted = owner.tried(method)
+        owner.release(fitted)
+    observer.done(fitted.config)
     return fitted
 
 
@@ -173,7 +179,7 @@ class _Owner:
     ledger: Ledger | None
     folder: Path | None
     seed: int | None
-    quiet: bool
+    observer: Observer
 
     def tested(self, method: ProposeTest | NoisyMax, home: Path | None, jobs: int | None) -> Fitted:
         """Scores parts, lets the curator test the means, and trains once."""
@@ -183,7 +189,7 @@ class _Owner:
         scores = PartScores(self.trainer.objective, self.validation, rehearsal)
         client = Client(self.rows, scores, name=_OWN, ledger=self.ledger)
         folder = self.folder / "tuning" if self.folder is not None else None
-        state = self._state(method_to_json(method))
+        state = self._state(method.to_json())
         if folder is not None and (folder / "result.json").exists():
             state.begin()
             result = self._earlier(Result.load(folder))
@@ -194,26 +200,32 @@ class _Owner:
                 self._try_out(federation, method)
                 state.begin()
 
+            training = self._training()
+            study = Study(self.candidates, method, training.before(self.privacy), Curator(), Search()).settled(1)
             result = conduct(
                 federation,
-                self.candidates,
-                method,
-                self.privacy,
-                Curator(),
-                Search(),
+                study,
                 self.ledger,
                 folder,
-                self.quiet,
+                self.observer,
                 self.seed,
-                training=self._training(),
+                training=training,
+                privacy=self.privacy,
                 ready=ready,
             )
         trained = result.plan[-1]
         assert isinstance(trained, TrainingSteps)
-        with Progress(self.quiet).phase("private training", trained.steps) as advance:
+        with self.observer.phase("private training", trained.steps) as advance:
             model = self.trainer.train(result.config, self.rows, trained.multiplier, self.seed, advance)
         return self._fitted(
-            result.index, model, result.method, result.plan, result.rule, result.run, result.ledger, result
+            result.index,
+            model,
+            result.method.to_json(),
+            result.plan,
+            rule_to_json(result.rule),
+            result.run,
+            result.ledger,
+            result,
         )
 
     def _training(self) -> Training:
@@ -230,7 +242,7 @@ class _Owner:
         """Scores all parts beforehand, and tells the owner, who holds the data, if that fails. Nothing is spent yet."""
         parts = parts_of(method.voters, self.privacy)
         federation.check(self.candidates.space, parts)
-        federation.score(Search(), self.candidates, Progress(self.quiet), True, parts)
+        federation.score(Search(), self.candidates, self.observer, True, parts)
         (party,) = federation.parties.values()
         for part in party.parts(parts):
             if not part.silent:
@@ -269,6 +281,7 @@ class _Owner:
         if self.ledger is not None:
             new = self.ledger.ensure(self.privacy)
             self.ledger.reserve(charge)
+            self.observer.spent(cost(multiplier), self.privacy.delta)
         randomness = drawn_from(self.seed, "private runs")
 
         noise = 0.0
@@ -280,8 +293,7 @@ class _Owner:
             model = self.trainer.train(self.candidates[place], self.rows, multiplier, drawn, advance)
             return model, self._score(model, noise, randomness)
 
-        quiet = self.quiet or isinstance(method, RepeatAndSelect)  # a bar would tell how many runs there are
-        with Progress(quiet).phase("private training", steps * (size if method.scores else 1)) as advance:
+        with self.observer.phase("private training", steps * (size if method.scores else 1)) as advance:
             index, model = method.choose(attempt, size, randomness)
         if index is None:  # no run at all
             index, model = 0, self.trainer.untrained(self.candidates[0])

@@ -13,24 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.checks import integer, kind, number
-from hushtune.errors import SettingError, missing
-from hushtune.progress import Advance, unseen
-from hushtune.randomness import SystemRandomness, words
-from hushtune.rows import Rows
-from hushtune.space import Candidates, Config
+from hushtune.client.rows import Rows
+from hushtune.core.checks import integer, kind, number
+from hushtune.core.errors import SettingError, missing
+from hushtune.core.observer import Advance, unseen
+from hushtune.core.randomness import SystemRandomness, words
+from hushtune.core.space import Candidates, Config
 from hushtune.training.parts import CLIP, Rehearsal
 
 try:
+    import torch
     from opacus import GradSampleModule
     from opacus.optimizers import DPOptimizer
     from opacus.validators import ModuleValidator
+    from torch import Tensor, nn
     from torch.func import vmap
 
-    import torch
-    from hushtune.objectives.neural import TorchObjective, accuracy, scored, tensors
-    from hushtune.objectives.stacked import Knobs
-    from torch import Tensor, nn
+    from hushtune.client.objectives.neural import TorchObjective, accuracy, scored, tensors
+    from hushtune.client.objectives.stacked import Knobs
 except ImportError as error:
     raise missing("DPSGD", "dpsgd", error) from None
 

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.checks import integer, number
-from hushtune.client import Client
-from hushtune.errors import SettingError
-from hushtune.files import archive, replace, unarchive
-from hushtune.fingerprint import fingerprint
-from hushtune.progress import Progress
-from hushtune.search import default_jobs
-from hushtune.space import Config, FloatArray
-from hushtune.training.learner import Learner, Weights, learner_of, usable
+from hushtune.client.client import Client
+from hushtune.client.search.base import default_jobs
+from hushtune.core.checks import integer, number
+from hushtune.core.errors import SettingError
+from hushtune.core.files import archive, replace, unarchive
+from hushtune.core.fingerprint import fingerprint
+from hushtune.core.observer import Bars, Observer
+from hushtune.core.space import Config, FloatArray
+from hushtune.training.learners.base import Learner, Weights, learner_of, usable
 
 _SERVER = ("server_lr", "server_momentum")
 _BLOCK = 4  # clients per task; sums are added block by block, so that results do not depend on `jobs`
@@ -65,7 +65,7 @@ class FedAvg:
         *,
         folder: str | Path | None = None,
         jobs: int | None = None,
-        quiet: bool = False,
+        observer: Observer = Bars(),
     ) -> Trained:
         """Trains one model per config over all clients.
 
@@ -74,7 +74,7 @@ class FedAvg:
             configs: what to train with, e.g. `[result.config]`.
             folder: where to keep the models after every round; the same call with the same folder resumes.
             jobs: processes. Default: one per core.
-            quiet: no progress bar.
+            observer: who watches; `Silent()` for no bar.
         """
         if not clients or not configs:
             raise SettingError(f"training needs clients and configs, but got {len(clients)} and {len(configs)}")
@@ -86,7 +86,7 @@ class FedAvg:
         state = _State(self, learner, [dict(config) for config in configs])
         kept = _Kept(folder, fingerprint([self, clients[0].objective, list(configs), shares]) if folder else "")
         done = kept.read(state)
-        with Progress(quiet).phase("federated training", self.rounds * len(shares)) as advance:
+        with observer.phase("federated training", self.rounds * len(shares)) as advance:
             advance(done * len(shares))
             for number_ in range(done, self.rounds):
                 state.round(number_, shares, jobs or default_jobs(), advance)

@@ -7,15 +7,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hushtune.files import replace as write
+from hushtune.core.files import replace as write
+from hushtune.core.space import Config
 from hushtune.privacy.accounting import Budget, epsilon_of
-from hushtune.privacy.events import Event, GaussianVector
+from hushtune.privacy.events.registry import event_to_json
+from hushtune.privacy.events.steps import PureTests, SelectedRuns, TrainingSteps
+from hushtune.privacy.events.sums import Event, GaussianVector
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.registry import event_to_json
-from hushtune.privacy.steps import PureTests, SelectedRuns, TrainingSteps
-from hushtune.result import LedgerNote, Result
-from hushtune.space import Config
-from hushtune.statement import RELATIONS, books
+from hushtune.run.result import LedgerNote, Result
+from hushtune.run.statement import RELATIONS, books
 
 _SCORED = {
     "none": "Nothing was scored.",

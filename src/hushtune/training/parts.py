@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.fingerprint import fingerprint
-from hushtune.rows import Rows, Split, held_out, rows_at
-from hushtune.space import Config, FloatArray
+from hushtune.client.rows import Rows, Split, held_out, rows_at
+from hushtune.core.fingerprint import fingerprint
+from hushtune.core.space import Config, FloatArray
 
 CLIP = "clip"  # DP-SGD's own knob
 

@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from hushtune.checks import integer, number
-from hushtune.errors import SettingError
-from hushtune.privacy.events import Event, GaussianVector
-from hushtune.privacy.laplace import uniform
-from hushtune.privacy.steps import SelectedRuns, TrainingSteps
-from hushtune.randomness import Randomness
+from hushtune.core.checks import integer, number
+from hushtune.core.errors import SettingError
+from hushtune.core.randomness import Randomness
+from hushtune.privacy.events.steps import SelectedRuns, TrainingSteps
+from hushtune.privacy.events.sums import Event, GaussianVector
+from hushtune.privacy.noise.laplace import uniform
 
 Attempt = Callable[[int], tuple[Any, float]]
 """Trains the candidate at a place, with fresh noise, and scores it."""

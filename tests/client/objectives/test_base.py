@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import hushtune as ht
-from hushtune.errors import ObjectiveError
-from hushtune.objectives.base import checked_losses
+from hushtune.client.objectives.base import checked_losses
+from hushtune.core.errors import ObjectiveError
 
 
 def test_a_function_of_one_config_becomes_batch_first() -> None:

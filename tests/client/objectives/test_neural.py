@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 import hushtune as ht
-import torch
-from hushtune.bench.speed import plain_losses, rows
-from hushtune.objectives import stacked
-from hushtune.progress import Progress
-from torch import nn
+from experiments.speed.networks import plain_losses
+from hushtune.client.objectives import stacked
+
+pytestmark = pytest.mark.torch
 
 
 def mlp(width: int = 12) -> nn.Module:
@@ -153,7 +154,7 @@ def test_the_same_seed_gives_the_same_losses_whatever_was_drawn_before() -> None
 
 def test_a_vote_over_networks(tmp_path: Path) -> None:
     clients = [ht.Client(data(20, count=60), ht.TorchObjective(mlp, epochs=2)) for _ in range(4)]
-    result = ht.tune(clients, GRID, method=ht.Vote(3), home=tmp_path, quiet=True, jobs=1)
+    result = ht.tune(clients, GRID, method=ht.Vote(3), home=tmp_path, observer=ht.Silent(), jobs=1)
     assert sum(result.opened[0].blocks["votes"]) == 12
 
 
@@ -180,12 +181,6 @@ def test_a_mapping_of_names_that_are_not_there() -> None:
         ht.TorchObjective(mlp).check_data([1, 2])
     with pytest.raises(ht.SettingError, match="must make a torch.nn.Module"):
         ht.TorchObjective(lambda: 3).losses([{"lr": 0.1}], data(20), 0)  # type: ignore[arg-type, return-value]
-
-
-def test_the_benchmark_compares_equal_things() -> None:
-    found = list(rows(70, Progress(quiet=True)))
-    assert [row["name"] for row in found] == ["adult", "tiny", "mlp", "cnn", "mnist"]
-    assert all(row["equal"] and row["candidates"] == 100 and row["ratio"] > 0 for row in found)
 
 
 def test_noise_and_clipping_are_those_of_a_plain_loop() -> None:

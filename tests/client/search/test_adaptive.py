@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 import optuna
 import pytest
-from tests.test_search import Broken, Fatal, parties
+from tests.client.search.test_base import Broken, Fatal, parties
+from tests.watched import Watched
 
 import hushtune as ht
-from hushtune.adaptive import Adaptive, search_on
-from hushtune.client import Party
+from hushtune.client.client import Party
+from hushtune.client.search.adaptive import Adaptive, search_on
+from hushtune.core.observer import shown
 
 SPACE = ht.Space(x=ht.Float(-5.0, 5.0), n=ht.Int(1, 40), kind=ht.Choice(["a", "b"]), lr=ht.Float(1e-4, 1.0, log=True))
 CANDIDATES = SPACE.sample(8)
@@ -38,14 +40,12 @@ def fill(
     apart: bool = False,
     space: ht.Space = SPACE,
 ) -> list[int]:
-    done: list[int] = []
-
-    def advance(count: int, who: int | None = None, /) -> None:
-        done.append(count)
-        assert not private or who is None  # in a private run nobody sees how far each client is
-
-    search.fill(found, space, jobs, advance, private, apart)
-    return done
+    watched = Watched()
+    with shown(watched, private).phase("searching", 1) as advance:
+        search.fill(found, space, jobs, advance, private, apart)
+    advances = watched.kinds("advance")
+    assert not private or {who for *_, who in advances} <= {None}  # in a private run nobody sees how far each client is
+    return [done for _, done, _ in advances]
 
 
 def test_how_far_each_client_is_may_be_seen_without_epsilon(tmp_path: Path) -> None:
@@ -279,4 +279,6 @@ def test_a_client_without_data_is_a_failure_that_stays_inside(tmp_path: Path) ->
 def test_a_vote_needs_every_candidate_scored(tmp_path: Path) -> None:
     clients = [ht.Client((np.zeros((1, 1)), np.zeros(1)), Bowl()) for _ in range(3)]
     with pytest.raises(ht.SettingError, match="method 'vote' does not take Search.adaptive"):
-        ht.tune(clients, CANDIDATES, method=ht.Vote(), search=ht.Search.adaptive(5), home=tmp_path, quiet=True)
+        ht.tune(
+            clients, CANDIDATES, method=ht.Vote(), search=ht.Search.adaptive(5), home=tmp_path, observer=ht.Silent()
+        )

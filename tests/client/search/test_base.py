@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import hushtune as ht
-from hushtune.client import Party
-from hushtune.progress import unseen
-from hushtune.randomness import SystemRandomness
-from hushtune.rows import Parts
-from hushtune.trials import TrialStore
+from hushtune.client.client import Party
+from hushtune.client.rows import Parts
+from hushtune.client.trials import TrialStore
+from hushtune.core.observer import unseen
+from hushtune.core.randomness import SystemRandomness
 
 CONFIGS = [{"x": float(x)} for x in range(7)]
 CANDIDATES = ht.Space(x=ht.Float(0.0, 100.0)).candidates(CONFIGS)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +7,13 @@ import numpy as np
 import pytest
 
 import hushtune as ht
-from hushtune.bench import fts, fts_figures
-from hushtune.bench.fts_simulation import Arm, Simulated, run
-from hushtune.bench.fts_tasks import repeated, synthetic, tabulated
-from hushtune.progress import Progress
+from experiments.dp_fts_de import experiment as fts
+from experiments.dp_fts_de import figures as fts_figures
+from experiments.dp_fts_de.simulation import Arm, Simulated, run
+from experiments.dp_fts_de.tasks import repeated, synthetic, tabulated
+from hushtune.core.observer import Silent
 
-QUIET = Progress(quiet=True)
+QUIET = Silent()
 
 
 def experiment(tmp_path: Path, **changes: Any) -> fts.Experiment:
@@ -101,7 +101,7 @@ class _Counted:
 
 
 def test_a_real_task_is_tabulated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hushtune.bench import fts_tasks
+    from experiments.dp_fts_de import tasks as fts_tasks
 
     monkeypatch.setattr(fts_tasks, "POINTS", 6)
     monkeypatch.setattr(fts_tasks, "_DIGITS", 4)
@@ -120,7 +120,7 @@ def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_subjects_of_a_file_become_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hushtune.bench import fts_tasks
+    from experiments.dp_fts_de import tasks as fts_tasks
 
     rng = np.random.default_rng(0)
     y = np.tile([0, 1], 30)
@@ -152,11 +152,3 @@ def test_one_thing_is_changed_at_a_time_at_the_same_epsilon(tmp_path: Path) -> N
 def test_impossible_experiments_are_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ht.SettingError, match=message):
         experiment(tmp_path, **changes)
-
-
-def test_speed_rows_are_plain(tmp_path: Path) -> None:
-    from hushtune.bench import fts_speed
-
-    (row,) = fts_speed.rows([29])
-    assert row["ratio"] > 1
-    json.dumps(row)

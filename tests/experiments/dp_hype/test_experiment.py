@@ -12,16 +12,20 @@ import pytest
 from typer.testing import CliRunner
 
 import hushtune as ht
-from hushtune.bench import dp_hype, dp_hype_figures, dp_hype_tasks
-from hushtune.bench.dp_hype import Experiment, arms, interval, ratios, rows
-from hushtune.bench.dp_hype_ablations import Accuracies, RawLosses, Subsets
-from hushtune.bench.dp_hype_tasks import Setting, grid, measure
-from hushtune.cli.app import app
-from hushtune.objectives import stacked
-from hushtune.privacy.noise import Noise
-from hushtune.progress import Progress
+from experiments.__main__ import app
+from experiments.dp_hype import experiment as dp_hype
+from experiments.dp_hype import figures as dp_hype_figures
+from experiments.dp_hype import tasks as dp_hype_tasks
+from experiments.dp_hype.ablations import Accuracies, RawLosses, Subsets
+from experiments.dp_hype.experiment import Experiment, arms, interval, ratios, rows
+from experiments.dp_hype.tasks import Setting, grid, measure
+from hushtune.client.objectives import stacked
+from hushtune.core.observer import Silent
+from hushtune.privacy.noise.base import Noise
 
-QUIET = Progress(quiet=True)
+pytestmark = pytest.mark.torch
+
+QUIET = Silent()
 
 
 @pytest.fixture(scope="module")
@@ -131,11 +135,11 @@ def test_the_command(tmp_path: Path) -> None:
         "--jobs",
         "1",
     ]
-    found = CliRunner().invoke(app, ["bench", "dp-hype", *options, "--out", str(tmp_path), "--json"])
+    found = CliRunner().invoke(app, ["dp-hype", *options, "--out", str(tmp_path), "--json"])
     assert found.exit_code == 0, found.output
     content = json.loads(found.stdout)
     assert {row["arm"] for row in content["rows"]} == {"federation", "hushtune", "dp-hype", "raw losses", "subsets"}
-    plain = CliRunner().invoke(app, ["bench", "dp-hype", *options, "--out", str(tmp_path)])
+    plain = CliRunner().invoke(app, ["dp-hype", *options, "--out", str(tmp_path)])
     assert "opt=" in plain.stdout
     assert (tmp_path / "dp-hype-accuracy.svg").exists()
     tables = (tmp_path / "dp-hype-tables.md").read_text()
@@ -155,6 +159,6 @@ def test_the_command(tmp_path: Path) -> None:
     ],
 )
 def test_bad_options(options: list[str], message: str, tmp_path: Path) -> None:
-    found = CliRunner().invoke(app, ["bench", "dp-hype", *options, "--out", str(tmp_path)])
+    found = CliRunner().invoke(app, ["dp-hype", *options, "--out", str(tmp_path)])
     assert message in str(found.exception)
     assert not list(tmp_path.iterdir())

@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from hushtune.bench import dp_hype_simulation
-from hushtune.progress import Progress
+from experiments.dp_hype import simulation as dp_hype_simulation
+from hushtune.core.observer import Silent
 
 
 @pytest.mark.statistical
@@ -18,7 +18,7 @@ def test_the_figure_and_its_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(dp_hype_simulation, "SIZES", (10, 100))
     monkeypatch.setattr(dp_hype_simulation, "EPSILONS", (1.0,))
     monkeypatch.setattr(dp_hype_simulation, "KS", (5, 100))
-    found = list(dp_hype_simulation.rows(200, 0, Progress(quiet=True)))
+    found = list(dp_hype_simulation.rows(200, 0, Silent()))
     assert len(found) == 2 * 5 - 1  # ten candidates allow no k = 100
     for row in found:
         spread = np.sqrt(max(row["success"] * (1 - row["success"]), 1e-3) / 200)

@@ -10,10 +10,12 @@ from xml.etree import ElementTree
 import pytest
 
 import hushtune as ht
-from hushtune.bench import flora, flora_figures, flora_tables
-from hushtune.bench.flora_tasks import MODELS, Cell, cells
-from hushtune.methods.surfaces import KINDS
-from hushtune.progress import Progress
+from experiments.flora import experiment as flora
+from experiments.flora import figures as flora_figures
+from experiments.flora import tables as flora_tables
+from experiments.flora.tasks import MODELS, Cell, cells
+from hushtune.core.observer import Silent
+from hushtune.methods.surface.models import KINDS
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +26,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flora, "_POINTS", 64)
         patch.setattr(flora, "_SUMMED", 32)
-        patch.setattr("hushtune.methods.surfaces._TREES", 5)
-        first = list(flora.rows(experiment, Progress(quiet=True)))
-        assert list(flora.rows(experiment, Progress(quiet=True))) == first  # from the same searches
+        patch.setattr("hushtune.methods.surface.models._TREES", 5)
+        first = list(flora.rows(experiment, Silent()))
+        assert list(flora.rows(experiment, Silent())) == first  # from the same searches
     return first
 
 
@@ -92,7 +94,7 @@ def test_what_cannot_be_learned_is_not_counted() -> None:
 
 
 def test_cells_with_too_few_rows_and_a_slow_one_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hushtune.bench.flora_tasks.size", lambda name: {"sonar": 208}.get(name, 5_000))
+    monkeypatch.setattr("experiments.flora.tasks.size", lambda name: {"sonar": 208}.get(name, 5_000))
     made = cells(["sonar", "electricity", "mnist:imb2"], ["hgb", "svm"], [3, 10, 50], 2_000, 3, 4, seeds=2, fewest=40)
     places = {(cell.data, cell.model, cell.parties, cell.seed) for cell in made}
     assert {place for place in places if place[0] == "sonar"} == {

@@ -9,18 +9,22 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import hushtune as ht
-import torch
-from hushtune.bench import privtuna, privtuna_figures, privtuna_tables
-from hushtune.bench.privtuna_strategies import STRATEGIES, SURFACES
-from hushtune.bench.privtuna_tasks import TASKS, Setting, Size, grid, measure
-from hushtune.cli.app import app
-from hushtune.objectives import stacked
-from hushtune.progress import Progress
+from experiments.__main__ import app
+from experiments.privtuna import experiment as privtuna
+from experiments.privtuna import figures as privtuna_figures
+from experiments.privtuna import tables as privtuna_tables
+from experiments.privtuna.strategies import STRATEGIES, SURFACES
+from experiments.privtuna.tasks import TASKS, Setting, Size, grid, measure
+from hushtune.client.objectives import stacked
+from hushtune.core.observer import Silent
 
-QUIET = Progress(quiet=True)
+pytestmark = pytest.mark.torch
+
+QUIET = Silent()
 SMALL = Size(200, epochs=2, rounds=2)
 SETTINGS = [Setting("digits", split, 3, size=SMALL) for split in ("iid", *privtuna.SPLITS)]
 
@@ -125,7 +129,7 @@ def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(privtuna, "SKEWED", (3,))
     monkeypatch.setattr(privtuna, "IID", (3,))
     out, plots = tmp_path / "run", tmp_path / "plots"
-    arguments = ["bench", "privtuna", "--train", "--quick", "--out", str(out), "--plot", str(plots), "--jobs", "1"]
+    arguments = ["privtuna", "--train", "--quick", "--out", str(out), "--plot", str(plots), "--jobs", "1"]
     outcome = CliRunner().invoke(app, [*arguments, "--json"])
     assert outcome.exit_code == 0, outcome.output
     rows = json.loads(outcome.stdout)["rows"]

@@ -16,12 +16,15 @@ import pytest
 from typer.testing import CliRunner
 
 import hushtune as ht
-from hushtune.bench import privtuna_published, privtuna_replay, privtuna_replay_tables, privtuna_strategies
-from hushtune.bench.privtuna_published import load
-from hushtune.bench.privtuna_strategies import STRATEGIES, SURFACES
-from hushtune.bench.privtuna_tables import points, wins
-from hushtune.cli.app import app
-from hushtune.progress import Progress
+from experiments.__main__ import app
+from experiments.privtuna import published as privtuna_published
+from experiments.privtuna import replay as privtuna_replay
+from experiments.privtuna import replay_tables as privtuna_replay_tables
+from experiments.privtuna import strategies as privtuna_strategies
+from experiments.privtuna.published import load
+from experiments.privtuna.strategies import STRATEGIES, SURFACES
+from experiments.privtuna.tables import points, wins
+from hushtune.core.observer import Silent
 
 RATES, MOMENTA = (0.01, 0.1, 0.5), (0.0, 0.6, 0.9)
 SETTINGS = [("mnist", "label", 1.0, 5), ("emnist", "qty", 0.4, 3)]
@@ -67,7 +70,7 @@ def tables() -> dict[str, Table]:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HUSHTUNE_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("hushtune.methods.surfaces._TREES", 20)
+    monkeypatch.setattr("hushtune.methods.surface.models._TREES", 20)
     own = tmp_path / "privtuna_lho"
     own.mkdir()
     for name, lines in tables().items():
@@ -80,7 +83,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def replayed() -> list[dict[str, Any]]:
-    return list(privtuna_replay.rows(load(), Progress(quiet=True), jobs=1))
+    return list(privtuna_replay.rows(load(), Silent(), jobs=1))
 
 
 def test_the_tables_become_searches_and_grids(folder: Path) -> None:
@@ -160,7 +163,7 @@ def test_tables_and_figure(folder: Path, tmp_path: Path) -> None:
 
 
 def test_seeds_are_told_apart(folder: Path, tmp_path: Path) -> None:
-    found = list(privtuna_replay.rows(load(), Progress(quiet=True), jobs=1, seeds=2))
+    found = list(privtuna_replay.rows(load(), Silent(), jobs=1, seeds=2))
     assert [row["seed"] for row in found if row["arm"] == "grid"] == [0, 0, 1, 1]
     assert (
         "Mean gap by seed, the least and the most of 2"
@@ -169,7 +172,7 @@ def test_seeds_are_told_apart(folder: Path, tmp_path: Path) -> None:
 
 
 def test_from_the_command_line(folder: Path, tmp_path: Path) -> None:
-    arguments = ["bench", "privtuna", "--replay", "--json", "--jobs", "1"]
+    arguments = ["privtuna", "--replay", "--json", "--jobs", "1"]
     files = ["--out", str(tmp_path / "tables.md"), "--plot", str(tmp_path / "gaps.svg")]
     outcome = CliRunner().invoke(app, [*arguments, *files])
     assert outcome.exit_code == 0, outcome.output
@@ -191,7 +194,7 @@ def test_a_missing_or_broken_table_is_named_in_one_line(folder: Path) -> None:
 
 @pytest.mark.parametrize(("options", "got"), [([], "neither"), (["--replay", "--train"], "both")])
 def test_one_of_two_has_to_be_chosen(options: list[str], got: str) -> None:
-    outcome = CliRunner().invoke(app, ["bench", "privtuna", *options])
+    outcome = CliRunner().invoke(app, ["privtuna", *options])
     assert outcome.exit_code != 0
     assert isinstance(outcome.exception, ht.SettingError)
     assert str(outcome.exception) == f"choose one of --replay and --train, but got {got}"

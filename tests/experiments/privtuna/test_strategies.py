@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from hushtune.bench.privtuna_strategies import STRATEGIES, SURFACES, Searches, min_points
-from hushtune.space import Config, Float, Space
+from experiments.privtuna.strategies import STRATEGIES, SURFACES, Searches, min_points
+from hushtune.core.space import Config, Float, Space
 
 SPACE = Space(lr=Float(0.01, 1.0, log=True), momentum=Float(0.0, 0.9))
 RATES, MOMENTA = (0.01, 0.1, 1.0), (0.0, 0.45, 0.9)

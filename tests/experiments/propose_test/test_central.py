@@ -1,4 +1,4 @@
-"""`bench central` in its quick form: every arm, its tables and its figure; and that it resumes."""
+"""`python -m experiments central` in its quick form: every arm, its tables and its figure; and that it resumes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from pathlib import Path
 import pytest
 
 import hushtune as ht
-from hushtune.bench import central, central_figures
-from hushtune.bench.central_tasks import TASKS
-from hushtune.progress import Progress
+from experiments.propose_test import central, central_figures
+from experiments.propose_test.central_tasks import TASKS
+from hushtune.core.observer import Silent
+
+pytestmark = pytest.mark.dpsgd
 
 
 def test_every_arm_is_compared_and_nothing_is_done_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = replace(TASKS["digits"].quick(), rates=(0.1, 1.0), voters=5, most=300)
     monkeypatch.setattr(central.Experiment, "tasks", lambda self: [task])
     experiment = central.Experiment(["digits"], [8.0], 2, tmp_path, jobs=1)
-    found = list(central.rows(experiment, Progress(quiet=True)))
+    found = list(central.rows(experiment, Silent()))
     assert [row["arm"] for row in found] == [*central.arms(task), central.ORACLE, central.FREE]
     best = {row["arm"]: row["accuracy"] for row in found}
     assert best[central.FREE] >= best[central.ORACLE] - 5
@@ -25,7 +27,7 @@ def test_every_arm_is_compared_and_nothing_is_done_twice(tmp_path: Path, monkeyp
     assert noise["untuned"] < noise["noisy-max"] < noise["repeat-and-select"] < noise["try-all"]
     assert noise[central.FREE] == 0
     monkeypatch.setattr(central, "_outcome", None)  # everything is kept
-    assert list(central.rows(experiment, Progress(quiet=True))) == found
+    assert list(central.rows(experiment, Silent())) == found
     figure, table, costs = central_figures.write(experiment, found, tmp_path / "figures")
     assert "<svg" in figure.read_text()
     assert table.read_text().count("\n") == len(found) + 2

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from hushtune.bench import propose
+from experiments.propose_test import propose
 
 
 def test_tables_have_their_settings_and_no_run_exceeds_the_bound() -> None:

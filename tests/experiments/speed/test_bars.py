@@ -1,24 +1,27 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
-from hushtune.bench import bars, bars_page, bars_table
-from hushtune.bench.bars import Bar, Command, Measured, whole
-from hushtune.cli.bench import bench_app
-from hushtune.cli.experiments import experiments_app
-from hushtune.errors import SettingError
-from hushtune.progress import Progress
+from experiments.__main__ import app
+from experiments.speed import bars, bars_page, bars_table
+from experiments.speed.bars import Bar, Command, Measured, whole
+from hushtune.cli.app import app as hushtune_app
+from hushtune.core.errors import SettingError
+from hushtune.core.observer import Silent
 
-QUIET = Progress(quiet=True)
-SUMS = Command("bench secure-sum --clients 4,9 --length 5", 1)
-PROPOSE = Command("bench propose --runs 100", 1, full=True)
-WRONG = Command("bench secure-sum --clients some", 1)
+ROOT = Path(__file__).parents[3]
+QUIET = Silent()
+SUMS = Command("secure-sum --clients 4,9 --length 5", 1)
+PROPOSE = Command("propose --runs 100", 1, full=True)
+WRONG = Command("secure-sum --clients some", 1)
 TABLE = [
     Bar("few", "sums", "4 clients", SUMS, bars_table.value("cpu_seconds", clients=4), "CPU s", 600, "900: elsewhere"),
     Bar("many", "sums", "9 clients", SUMS, bars_table.value("cpu_seconds", clients=9), "CPU s", 0.0, why="it is work"),
@@ -31,9 +34,17 @@ TABLE = [
 
 @pytest.fixture(autouse=True)
 def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hushtune.bench.bars.time.sleep", lambda seconds: None)  # how busy others are does not matter
+    monkeypatch.setattr(
+        "experiments.speed.bars.time.sleep", lambda seconds: None
+    )  # how busy others are does not matter
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)  # commands run at the repository's root
     monkeypatch.setattr(bars, "_others", lambda: 0.25)
+
+
+def commands_of(program: typer.Typer) -> set[str]:
+    group: Any = typer.main.get_command(program)
+    return set(group.commands)
 
 
 def measured(table: list[Bar], folder: Path, full: bool = False) -> list[dict[str, Any]]:
@@ -54,6 +65,13 @@ def test_figures_are_read_from_what_the_commands_print(tmp_path: Path) -> None:
         assert {"name", "figure", "unit", "bar", "met", "reference", "seconds", "cpu_seconds", "machine"} <= set(row)
         assert not any(isinstance(value, dict | list) for value in row.values())
         assert row["others"] == 0.25
+
+
+def test_of_hushtune_itself_only_the_time_counts(tmp_path: Path) -> None:
+    version = Command("--version", 1, program=bars.HUSHTUNE)
+    (row,) = measured([Bar("version", "starts", "its version", version, whole, "s", 60)], tmp_path)
+    assert (row["command"], row["met"], row["not_measured"]) == ("hushtune --version", True, "")
+    assert row["figure"] == row["seconds"] > 0
 
 
 def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,12 +104,14 @@ def test_what_is_not_measured_is_kept_with_its_date_or_named(tmp_path: Path) -> 
     assert [row["name"] for row in rows] == [*(bar.name for bar in TABLE), "bench"]
     text = bars_page.page(rows, "page.json")
     assert "(full form, 2026-01-02)" in text
-    assert "- `wrong`: not measured yet; `hushtune bench bars` does" in text
+    assert "- `wrong`: not measured yet; `python -m experiments bars` does" in text
     assert "**sums: 9 clients** (`many`)" in text
     assert "Other processes kept 25% of all cores busy when its command began" in text
     assert "CPU seconds in all. Why: it is work." in text
     assert "900: elsewhere" in text
     assert "6 bars: 4 met, 1 missed (many), 1 not measured (wrong)" in text
+    assert "| python -m experiments ... | form |" in text
+    assert "| `propose --runs 100` | full | 2026-01-02 |" in text
     assert rows[-1]["figure"] == round(rows[0]["seconds"])
     stale = [{**row, "not_measured": "of old"} for row in bars.merged(TABLE, [], [], tmp_path)]
     assert "of old" not in bars_page.page(bars.merged(TABLE, [], stale, tmp_path), "page.json")
@@ -121,20 +141,19 @@ def test_names_must_be_known() -> None:
 def test_the_table_is_whole() -> None:
     names = [bar.name for bar in bars_table.BARS]
     assert len(set(names)) == len(names)
-    known = {command.name for app in (bench_app, experiments_app) for command in app.registered_commands}
+    known = {bars.EXPERIMENTS: commands_of(app), bars.HUSHTUNE: commands_of(hushtune_app)}
     for bar in bars_table.BARS:
-        words = bar.command.arguments.split()
-        assert words[0] != "bench" or words[1] in known
+        assert bar.command.arguments.split()[0] in known[bar.command.program]
         assert "|" not in bar.what + bar.reference + bar.why
 
 
 def test_the_command_writes_the_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(bars_table, "BARS", TABLE[:3])
-    shown = CliRunner().invoke(bench_app, ["bars", "--only", "few", "--out", "page.md"])
+    shown = CliRunner().invoke(app, ["bars", "--only", "few", "--out", "page.md"])
     assert shown.exit_code == 0, shown.output
     assert "4 bars: 3 met, 1 missed (many)" in shown.output  # one command gives three; and how long all take
     assert "# Performance" in (tmp_path / "page.md").read_text()
-    again = CliRunner().invoke(bench_app, ["bars", "--json", "--out", "page.md"])
+    again = CliRunner().invoke(app, ["bars", "--json", "--out", "page.md"])
     found = json.loads(again.stdout)
     assert set(found) == {"machine", "rows"}
     assert [row["name"] for row in found["rows"]] == ["few", "many", "trips", "bench"]

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from hushtune.bench.basics import STARTS, rows
-from hushtune.progress import Progress
+from experiments.speed.basics import STARTS, rows
+from hushtune.core.observer import Silent
 
 
 def test_rows() -> None:
-    found = {(row["name"], row.get("pinned")): row for row in rows(2_000, 1, Progress(quiet=True))}
+    found = {(row["name"], row.get("pinned")): row for row in rows(2_000, 1, Silent())}
     assert [name for name, _ in found][: len(STARTS)] == list(STARTS)
     modules = [found[name, None]["modules"] for name in STARTS]
     assert modules[0] < modules[1] < modules[2]

@@ -3,17 +3,17 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
-from hushtune.bench.secure_sum import draw, rows
-from hushtune.progress import Progress
+from experiments.speed.secure_sum import draw, rows
+from hushtune.core.observer import Silent
 
 
 def test_rows_are_exact_and_say_what_was_measured(tmp_path: Path) -> None:
-    found = list(rows([4, 9], None, 5, Progress(quiet=True)))
+    found = list(rows([4, 9], None, 5, Silent()))
     assert [row["clients"] for row in found] == [4, 9]
     assert all(row["exact"] and row["secure"] and row["trips"] == 5 for row in found)
-    assert found[1]["neighbours"] == 8
-    (insecure,) = rows([20], 15, 5, Progress(quiet=True))
-    assert insecure["neighbours"] == 15
+    assert found[1]["degree"] == 8
+    (insecure,) = rows([20], 15, 5, Silent())
+    assert insecure["degree"] == 15
     assert not insecure["secure"]
     assert insecure["trips"] == 4
     draw(found, tmp_path / "plot.svg")

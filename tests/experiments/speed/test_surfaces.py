@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hushtune.bench import surfaces
+from experiments.speed import surfaces
 
 
 def test_rows(monkeypatch: pytest.MonkeyPatch) -> None:

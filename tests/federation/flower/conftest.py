@@ -5,6 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 
-from tests.flower.deployment import QUIET
+from tests.federation.flower.deployment import QUIET
 
 os.environ.update(QUIET, FLWR_HOME=tempfile.mkdtemp(prefix="flwr-"))

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
-from tests.flower.direct import DirectGrid
+from tests.federation.flower.direct import DirectGrid
 
 import hushtune as ht
 import hushtune.flower
+
+pytestmark = pytest.mark.flower
 
 CANDIDATES = ht.Space(x=ht.Float(0.0, 4.0)).grid(x=5)
 
@@ -42,9 +44,13 @@ def tune(grid: DirectGrid, **changes: Any) -> ht.Result:
         "method": ht.Vote(k=1, decode="argmax"),
         "seal": ht.Masked(dropouts=0.4),
         "timeout": 7.0,
-        "quiet": True,
+        "observer": ht.Silent(),
     }
-    return hushtune.flower.tune(grid, CANDIDATES, **{**given, **changes})  # type: ignore[arg-type]
+    given |= changes
+    own = {name: given.pop(name) for name in ("roster", "nodes", "timeout", "home") if name in given}
+    own["simulated"] = "simulation" in given
+    nodes = hushtune.flower.FlowerFederation(grid, observer=ht.Silent(), **own)  # type: ignore[arg-type]
+    return ht.tune(nodes, CANDIDATES, **given)
 
 
 def test_a_vote_in_four_trips(home: Path) -> None:
@@ -145,7 +151,7 @@ def test_too_many_are_lost(tmp_path: Path) -> None:
 
 
 def test_nodes_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hushtune.flower, "_POLL", 0.01)
+    monkeypatch.setattr("hushtune.federation.flower._POLL", 0.01)
     grid = grid_of(partitions(5))
     found = iter([[], [1000], list(grid.contexts)])
     grid.get_node_ids = lambda: next(found)  # type: ignore[method-assign]
@@ -245,7 +251,7 @@ def test_a_ledger_goes_by_the_name_however_many_nodes_there_are(home: Path) -> N
 def test_what_is_printed_while_waiting(capfd: pytest.CaptureFixture[str]) -> None:
     grid = grid_of(partitions(5))
     grid.tamper = lambda trip, message, reply: [] if message.metadata.dst_node_id == 1001 else [reply]
-    tune(grid, quiet=False)
+    tune(grid, observer=ht.Bars())
     printed = capfd.readouterr().err
     assert "secure sum: keys: asking 5 clients" in printed
     assert "secure sum: shares: asking 4 clients" in printed
@@ -268,7 +274,10 @@ def test_a_marked_simulation_counts_only_where_both_sides_say_so() -> None:
         tune(grid_of(partitions(5), simulation=mark))
     with pytest.raises(ht.AbortedError, match="the client is not marked as a simulation"):
         tune(grid_of(partitions(5)), simulation=mark)
-    with pytest.raises(ht.SettingError, match="use hushtune.tune for those"):
+    nodes = hushtune.flower.FlowerFederation(grid_of(partitions(5)))  # type: ignore[arg-type]
+    with pytest.raises(ht.SettingError, match="the federation is not marked as a simulation: mark both it and the run"):
+        ht.tune(nodes, CANDIDATES, method=ht.Vote(1), simulation=mark, observer=ht.Silent())
+    with pytest.raises(ht.SettingError, match="reference figures need all clients in one process"):
         tune(grid_of(partitions(5)), simulation=ht.Simulation(3, reference=ht.Client(([[0]], [0]), distance)))
 
 
@@ -301,23 +310,23 @@ def test_bad_settings_of_the_client() -> None:
     with pytest.raises(ht.SettingError, match="how the client scores configs, but got None"):
         hushtune.flower.register(ClientApp(), None, data=rows)  # type: ignore[arg-type]
     with pytest.raises(ht.SettingError, match="grid must be the Grid that Flower gives"):
-        hushtune.flower.tune(None, CANDIDATES, method=ht.Vote())  # type: ignore[arg-type]
+        hushtune.flower.FlowerFederation(None)  # type: ignore[arg-type]
     with pytest.raises(ht.SettingError, match="objective must have a method losses"):
         hushtune.flower.register(ClientApp(), lambda config: 1.0, data=rows)  # type: ignore[arg-type]
 
 
 def test_settings_from_the_run_config() -> None:
-    def of(**config: Any) -> dict[str, Any]:
+    def of(**config: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         given = {name.replace("_", "-"): value for name, value in config.items()}
-        return hushtune.flower.settings(Context(1, 1, {}, RecordDict(), given))
+        found = hushtune.flower.settings(Context(1, 1, {}, RecordDict(), given))
+        return found.tune, found.federation
 
-    assert of(voters=3, hushtune_epsilon="none", hushtune_unit="record") == {}
-    assert of(hushtune_epsilon=2.0, hushtune_unit="record", hushtune_dropouts=0.2, hushtune_timeout=9.0) == {
-        "privacy": ht.Privacy(2.0, unit="record"),
-        "seal": ht.Masked(dropouts=0.2),
-        "timeout": 9.0,
-    }
-    assert of(hushtune_epsilon="none", hushtune_folder="", hushtune_roster="", hushtune_nodes=4) == {"nodes": 4}
+    assert of(voters=3, hushtune_epsilon="none", hushtune_unit="record") == ({}, {})
+    assert of(hushtune_epsilon=2.0, hushtune_unit="record", hushtune_dropouts=0.2, hushtune_timeout=9.0) == (
+        {"privacy": ht.Privacy(2.0, unit="record"), "seal": ht.Masked(dropouts=0.2)},
+        {"timeout": 9.0},
+    )
+    assert of(hushtune_epsilon="none", hushtune_folder="", hushtune_roster="", hushtune_nodes=4) == ({}, {"nodes": 4})
     with pytest.raises(ht.SettingError, match="but got \\['hushtune-epsilom'\\]"):
         of(hushtune_epsilom=1.0)
     for missing in ({}, {"hushtune_epsilon": ""}, {"hushtune_delta": 1e-6}):

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.flower.deployment import Deployment, wait_until
+from tests.federation.flower.deployment import Deployment, wait_until
 
 import hushtune as ht
-from hushtune.roster import Roster
+from hushtune.core.roster import Roster
+
+pytestmark = pytest.mark.flower
 
 NODES = 5
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from flwr.app import Context
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
@@ -13,8 +14,8 @@ from flwr.simulation import run_simulation
 
 import hushtune as ht
 import hushtune.flower
-from hushtune.bench import flower as bench
-from hushtune.progress import Progress
+
+pytestmark = pytest.mark.flower
 
 CANDIDATES = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=21)
 NODES = 20
@@ -57,21 +58,19 @@ def test_masked_votes_equal_those_in_process() -> None:
     ]
 
     def main(grid: Grid, context: Context) -> list[ht.Result]:
-        common: dict[str, Any] = {"simulation": mark, "timeout": 120, "nodes": NODES, "quiet": True}
-        return [hushtune.flower.tune(grid, CANDIDATES, **setting, **common) for setting in settings]
+        common: dict[str, Any] = {"simulation": mark, "observer": ht.Silent()}
+        own: dict[str, Any] = {"timeout": 120, "nodes": NODES, "simulated": True, "observer": ht.Silent()}
+        found = []
+        for setting in settings:
+            nodes = hushtune.flower.FlowerFederation(grid, **own)
+            found.append(ht.tune(nodes, CANDIDATES, **setting, **common))
+        return found
 
     clients = [ht.Client(rows(at), distance, name=f"client-{at}") for at in range(NODES)]
     for setting, on_flower in zip(settings, simulate(main, NODES, mark), strict=True):
-        in_process = ht.tune(clients, CANDIDATES, **setting, simulation=mark, quiet=True)
+        in_process = ht.tune(clients, CANDIDATES, **setting, simulation=mark, observer=ht.Silent())
         assert on_flower.opened == in_process.opened
         assert on_flower.config == in_process.config
         assert on_flower.dropped == {}
         assert on_flower.traffic is not None
         assert on_flower.traffic["trips"] == 4
-
-
-def test_the_benchmark_is_exact_on_both_sides() -> None:
-    (row,) = bench.rows([4], length=10, repeats=1, progress=Progress(quiet=True))
-    assert (row["nodes"], row["trips"], row["messages"]) == (4, 4, 8)
-    assert row["seconds"] > 0
-    assert row["secagg_seconds"] > 0

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.flower.deployment import Deployment
+import pytest
+from tests.federation.flower.deployment import Deployment
 
 import hushtune as ht
+
+pytestmark = pytest.mark.mhe
 
 
 def test_three_nodes_open_a_sum_together(tmp_path: Path) -> None:
@@ -23,7 +26,7 @@ def test_three_nodes_open_a_sum_together(tmp_path: Path) -> None:
         )
         assert "completed" in deployment.finished(run), (deployment.folder / "link.log").read_text()[-3000:]
     result = ht.Result.load(tmp_path / "out")
-    assert result.seal["name"] == "threshold"
+    assert result.seal.name == "threshold"
     assert result.opened[0].blocks["votes"] == [1, 1, 1, 0, 0]
     assert result.traffic is not None
     assert result.traffic["trips"] == 4  # lead, join, input, decrypt

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hushtune as ht
-from hushtune.errors import SettingError
-from hushtune.methods.cells import Cells
+from hushtune.core.errors import SettingError
+from hushtune.methods.combine.cells import Cells
 
 SQUARE = ht.Space(x=ht.Float(0.0, 1.0), y=ht.Float(0.0, 1.0))
 WITH_CHOICE = ht.Space(x=ht.Float(0.0, 1.0), kind=ht.Choice(["a", "b"]))

@@ -14,17 +14,17 @@ from hypothesis.extra import numpy as arrays
 from tests.conftest import tune as _tune
 
 import hushtune as ht
-from hushtune.bounds import Tally
-from hushtune.client import Party
-from hushtune.errors import AbortedError, NoLossError, SettingError
-from hushtune.methods.combine import SUMS
-from hushtune.methods.tallies import CellCounts, ConfigSums
-from hushtune.privacy.events import SkellamVector
-from hushtune.privacy.noise import Noise
-from hushtune.randomness import SystemRandomness
-from hushtune.replay import Replay
-from hushtune.sealed import Sealed
-from hushtune.trials import TrialStore
+from hushtune.client.client import Party
+from hushtune.client.trials import TrialStore
+from hushtune.core.errors import AbortedError, NoLossError, SettingError
+from hushtune.core.randomness import SystemRandomness
+from hushtune.methods.combine.method import SUMS
+from hushtune.methods.combine.tallies import CellCounts, ConfigSums
+from hushtune.methods.unopened import Unopened
+from hushtune.privacy.bounds import Tally
+from hushtune.privacy.events.sums import SkellamVector
+from hushtune.privacy.noise.base import Noise
+from hushtune.run.replay import Replay
 
 SPACE = ht.Space(x=ht.Float(1e-3, 1.0, log=True), kind=ht.Choice(["a", "b"]))
 GRID = SPACE.grid(x=13)
@@ -67,7 +67,7 @@ def near(config: ht.Config) -> bool:
 def test_each_strategy_finds_what_suits_everybody(strategy: Any, tmp_path: Path) -> None:
     result = tune(clients(6), method=ht.Combine(strategy), seal=ht.Clear(), folder=tmp_path / "run")
     assert near(result.config)
-    assert result.method["form"] == "pairs"
+    assert result.method.form == "pairs"
     assert "the (config, loss) pairs of its own search, of each of client-00, client-01" in result.statement
     assert all(check.holds for check in ht.verify(tmp_path / "run"))
 
@@ -95,9 +95,9 @@ def test_clients_without_a_finite_loss_are_left_out_and_named(tmp_path: Path) ->
 
 def test_a_space_is_searched_and_candidates_are_scored() -> None:
     by_search = tune(clients(3), SPACE, method=ht.Combine(), search=ht.Search.adaptive(8))
-    assert by_search.search["trials"] == 8
+    assert by_search.search == ht.Search.adaptive(8)
     assert by_search.config["kind"] in "ab"
-    assert "trials" not in tune(clients(3), method=ht.Combine()).search
+    assert tune(clients(3), method=ht.Combine()).search == ht.Search()
 
 
 # ---- exact sums --------------------------------------------------------------------------------------
@@ -134,11 +134,10 @@ def test_a_cluster_may_be_small_even_if_all_cells_are_dense() -> None:
     asked = {}
 
     class Seen(Replay):
-        def sealed(self, query: Any) -> Any:
-            return Sealed(query, lambda query, form: asked.setdefault(form.block, form) and self._form(query, form))
+        def unopened(self, query: Any) -> Any:
+            return Unopened(query, lambda query, form: asked.setdefault(form.block, form) and self._form(query, form))
 
-    settled = ht.Combine(**{name: value for name, value in result.method.items() if name != "name"})
-    settled.run(Seen(result.run, GRID, ht.Search(), 4, result.opened))
+    result.method.run(Seen(result.run, GRID, ht.Search(), 4, result.opened))
     assert asked["sums"].least == asked["sums"].step  # one point
 
 
@@ -169,16 +168,16 @@ def test_hundreds_of_clients_agree_under_noise(strategy: Any, tmp_path: Path) ->
 def test_noisy_sums_come_through_masks(tmp_path: Path) -> None:
     privacy = ht.Privacy(8.0, 1e-5)
     result = tune(clients(40), method=ht.Combine("dbscan"), privacy=privacy, folder=tmp_path / "run")
-    assert result.seal["name"] == "masked"
+    assert result.seal.name == "masked"
     assert [opened.query for opened in result.opened] == ["cell-counts", "config-sums"]
     assert all(check.holds for check in ht.verify(tmp_path / "run"))
 
 
 def test_half_the_noise_is_refused_by_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    import hushtune.run
+    import hushtune.run.terms
 
-    full = hushtune.run.calibrate
-    monkeypatch.setattr(hushtune.run, "calibrate", lambda *given: Noise(full(*given).scale / 2))
+    full = hushtune.run.terms.calibrate
+    monkeypatch.setattr(hushtune.run.terms, "calibrate", lambda *given: Noise(full(*given).scale / 2))
     with pytest.raises(AbortedError, match="more than the stated 1"):
         tune(clients(12), method=ht.Combine("dbscan"), privacy=ht.Privacy(1.0, 1e-5))
 
@@ -231,7 +230,7 @@ def test_both_sums_of_a_private_cluster_search_cost_about_the_same() -> None:
 
 
 def _facts(privacy: ht.Privacy | None, seal: ht.Seal) -> Any:
-    from hushtune.method import Facts
+    from hushtune.methods.base import Facts
 
     return Facts(GRID, 100, privacy, seal, ht.Search())
 

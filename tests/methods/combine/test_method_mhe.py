@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 from tests.conftest import tune as _tune
 from tests.federation.harness import Wire
-from tests.methods.test_combine import Nothing, clients
+from tests.methods.combine.test_method import Nothing, clients
 
 import hushtune as ht
-from hushtune.errors import AbortedError
-from hushtune.methods.tallies import CellCounts, ConfigSums
+from hushtune.core.errors import AbortedError
+from hushtune.methods.combine.tallies import CellCounts, ConfigSums
+
+pytestmark = pytest.mark.mhe
 
 GRID = ht.Space(x=ht.Float(1e-3, 1.0, log=True), kind=ht.Choice(["a", "b"])).grid(x=13)
 
@@ -60,7 +62,8 @@ def test_what_was_opened_cannot_be_edited_unseen(tmp_path: Path) -> None:
     assert edited(lambda raw: raw["opened"][0]["form"].update(at_least=2))
     assert edited(lambda raw: raw["opened"][0].update(form=None))
     assert edited(lambda raw: raw["opened"][0]["blocks"]["counts"].__setitem__(0, 2))
-    assert edited(lambda raw: raw["seal"].update(name="masked"))
+    with pytest.raises(ht.SettingError, match="seal 'masked' has no field 'ring'"):
+        edited(lambda raw: raw["seal"].update(name="masked"))
 
 
 def test_a_vote_with_epsilon_is_a_noisy_sum_here_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +97,7 @@ def test_a_process_for_every_message_finds_the_key_share_again(tmp_path: Path, p
 def test_a_machine_that_restarts_has_lost_its_share(tmp_path: Path) -> None:
     def restart(trip: str, node: str) -> str | None:
         if trip == "decrypt" and node == wire.nodes[1]:
-            (pipes,) = tmp_path.glob("machine-1/clients/*/mhe/*/*")
+            (pipes,) = tmp_path.glob("machine-1/clients/*/threshold/*/*")
             os.kill(_reader_of(pipes / "in"), signal.SIGKILL)
         return None
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import hushtune as ht
-from hushtune.methods.combining import combined, config_at, dbscan, good, knee, linear, scores_of, top
-from hushtune.pairs import Pairs
+from hushtune.client.pairs import Pairs
+from hushtune.methods.combine.strategies import combined, config_at, dbscan, good, knee, linear, scores_of, top
 
 SPACE = ht.Space(lr=ht.Float(1e-4, 1.0, log=True), layers=ht.Int(1, 5), kind=ht.Choice(["a", "b", "c"]))
 CONFIGS = [

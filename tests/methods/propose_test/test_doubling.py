@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from scipy.stats import chi2, laplace
 
 import hushtune as ht
-from hushtune.bounds import Scores
-from hushtune.curated import Choose, CuratedScores
-from hushtune.methods.doubling import going, level, most_tests, moved, room, simulate
-from hushtune.methods.propose import STEPS
-from hushtune.privacy.noise import Noise
-from hushtune.query import Query
-from hushtune.randomness import SimulatedRandomness
+from hushtune.client.query import Query
+from hushtune.core.randomness import SimulatedRandomness
+from hushtune.methods.propose_test.doubling import going, level, most_tests, moved, room, simulate
+from hushtune.methods.propose_test.method import STEPS
+from hushtune.privacy.bounds import Scores
+from hushtune.privacy.noise.base import Noise
+from hushtune.seals.curator import CuratorOracle
+from hushtune.seals.oracle import Choose
 
 NEVER = 10**6  # tests: no run is stopped
 PUBLISHED: dict[str, Any] = {"partitions": 10, "epsilon0": 0.1, "granularity": 0.01, "start": 0.0, "tests": NEVER}
@@ -184,7 +185,7 @@ class Given:
 
     def curate(self, query: Query, choose: Choose) -> int:
         assert isinstance(query.bound, Scores)
-        curated = CuratedScores(self._sums, query.bound, self._units, self._noise, self._randomness)
+        curated = CuratorOracle(self._sums, query.bound, self._units, self._noise, self._randomness)
         place = choose(curated)
         self.answers = curated.answers
         return place

@@ -17,20 +17,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hushtune as ht
-from hushtune.calibration import calibrate, plan_of
-from hushtune.client import Party
-from hushtune.errors import HushtuneError
-from hushtune.method import Facts
-from hushtune.methods import method_from_json
-from hushtune.methods.propose import STEPS, CandidateScores, affordable
+from hushtune.client.client import Party
+from hushtune.client.release import contribution
+from hushtune.client.rows import WHOLE, Parts
+from hushtune.client.trials import TrialStore
+from hushtune.core.errors import HushtuneError
+from hushtune.core.randomness import SystemRandomness
+from hushtune.methods.base import Facts
+from hushtune.methods.propose_test.method import STEPS, CandidateScores, affordable
+from hushtune.methods.registry import method_from_json
 from hushtune.privacy.accounting import Sums, epsilon_of
-from hushtune.privacy.release import contribution
-from hushtune.privacy.steps import PureTests
-from hushtune.randomness import SystemRandomness
-from hushtune.rows import WHOLE, Parts
+from hushtune.privacy.calibration import calibrate, plan_of
+from hushtune.privacy.events.steps import PureTests
 from hushtune.testing import check_query
-from hushtune.trials import TrialStore
-from hushtune.tuning import method_to_json
 
 SPACE = ht.Space(x=ht.Float(0.0, 1.0))
 CANDIDATES = SPACE.grid(x=5)
@@ -76,7 +75,7 @@ def clients(count: int = 4, outcome: Any = None, rows: int = 6, calls: Any = Non
 
 def tune(those: list[ht.Client] | None = None, **changes: Any) -> ht.Result:
     settings: dict[str, Any] = {"method": ht.ProposeTest(), "privacy": ht.Privacy(5.0), "seal": CURATOR}
-    return ht.tune(those or clients(), CANDIDATES, quiet=True, jobs=1, **{**settings, **changes})
+    return ht.tune(those or clients(), CANDIDATES, observer=ht.Silent(), jobs=1, **{**settings, **changes})
 
 
 def facts(privacy: ht.Privacy | None = RECORD, clients: int = 4, seal: Any = CURATOR) -> Facts:
@@ -141,9 +140,9 @@ def test_queries_and_methods_survive_being_written_down() -> None:
         ht.ProposeTest(2, 0.05, 0.5, "filter", 0.2, default=3, validation=100, losses=(0.0, 2.0)),
         ht.NoisyMax(3, "exponential", "public"),
     ):
-        assert method_from_json(json.loads(json.dumps(method_to_json(method)))) == method
+        assert method_from_json(json.loads(json.dumps(method.to_json()))) == method
         final = method.settled(facts())
-        assert method_from_json(json.loads(json.dumps(method_to_json(final)))) == final
+        assert method_from_json(json.loads(json.dumps(final.to_json()))) == final
 
 
 # ---- sensitivity -------------------------------------------------------------------------------------
@@ -341,7 +340,7 @@ def test_numbers_of_numpy_are_numbers(name: str, tmp_path: Path) -> None:
     }
     stop = {"stop": "filter"} if name == "epsilon0" else {}
     result = tune(method=ht.ProposeTest(**{name: values[name], **stop}), folder=tmp_path / "run")  # type: ignore[arg-type]
-    assert ht.Result.load(tmp_path / "run").method == json.loads(json.dumps(result.method))
+    assert ht.Result.load(tmp_path / "run").method == result.method
 
 
 @pytest.mark.parametrize("sensitivity", [1024, 20_000, 30_000, 10**6])

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import hushtune as ht
-from hushtune.choosing import ChoicePlan
+from hushtune.methods.propose_test.plan import ChoicePlan
 from hushtune.privacy.accounting import epsilon_of
-from hushtune.privacy.steps import PureTests
+from hushtune.privacy.events.steps import PureTests
 
 PRIVACY = ht.Privacy(2.0, 1e-5, "record")
 
@@ -56,8 +56,8 @@ def test_the_charge_is_what_the_run_will_cost(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mechanism", ["permute-and-flip", "exponential"])
 def test_a_simulated_maximum_is_chosen_as_often_as_a_real_one(mechanism: Any) -> None:
     """Mean gaps of 2,000 simulated and 2,000 real choices, within 6 standard errors: false alarms below 1e-8."""
-    from hushtune.privacy import selection
-    from hushtune.randomness import SimulatedRandomness
+    from hushtune.core.randomness import SimulatedRandomness
+    from hushtune.privacy.noise import selection
 
     found = ht.plan(1, 8, privacy=PRIVACY, method=ht.NoisyMax(20, mechanism), repetitions=2_000)
     assert isinstance(found, ChoicePlan)

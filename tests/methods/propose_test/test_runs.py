@@ -10,23 +10,33 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.methods.test_propose import BEST_IS_THIRD, CURATOR, METHODS, RECORD, Loss, clients, party, query, tune
+from tests.methods.propose_test.test_method import (
+    BEST_IS_THIRD,
+    CURATOR,
+    METHODS,
+    RECORD,
+    Loss,
+    clients,
+    party,
+    query,
+    tune,
+)
 from tests.observed import Observed
 
 import hushtune as ht
-from hushtune.calibration import calibrate, plan_of
-from hushtune.errors import AbortedError
+from hushtune.client.release import contribution, respond
+from hushtune.client.request import Request
+from hushtune.client.rows import WHOLE, Parts
+from hushtune.core.errors import AbortedError
+from hushtune.core.roster import Roster
+from hushtune.core.wire import pack, unpack
 from hushtune.federation.local import LocalFederation
-from hushtune.methods.propose import STEPS, public_order
+from hushtune.methods.propose_test.method import STEPS, public_order
 from hushtune.privacy.accounting import Sums, epsilon_of
-from hushtune.privacy.noise import Noise
-from hushtune.privacy.release import contribution, respond
-from hushtune.privacy.request import Request
-from hushtune.privacy.steps import PureTests
-from hushtune.roster import Roster
-from hushtune.rows import WHOLE, Parts
-from hushtune.runfolder import RunFolder
-from hushtune.wire import pack, unpack
+from hushtune.privacy.calibration import calibrate, plan_of
+from hushtune.privacy.events.steps import PureTests
+from hushtune.privacy.noise.base import Noise
+from hushtune.run.folder import RunFolder
 
 # ---- whole runs --------------------------------------------------------------------------------------
 
@@ -62,7 +72,7 @@ def test_with_a_large_budget_the_best_is_chosen(method: Any, privacy: ht.Privacy
     assert result.spent.epsilon <= 50
     assert all(check.holds for check in ht.verify(tmp_path / "run"))
     if isinstance(method, ht.ProposeTest):
-        assert 2 * result.noise["scale"] < 0.03 * 48 * STEPS
+        assert 2 * result.noise.scale < 0.03 * 48 * STEPS
 
 
 @pytest.mark.parametrize("method", METHODS[:2])
@@ -73,7 +83,7 @@ def test_every_unit_and_relation_is_charged_and_verified(method: Any, privacy: h
     (event,) = result.plan
     assert isinstance(event, PureTests)
     assert event.times == (19 if isinstance(method, ht.ProposeTest) else 1)
-    assert event.epsilon == 2 * STEPS / result.noise["scale"]
+    assert event.epsilon == 2 * STEPS / result.noise.scale
     assert 1.97 < epsilon_of(result.plan, privacy.delta) <= 2.0
     assert result.ledger is not None
     assert result.ledger.spent.epsilon == pytest.approx(result.spent.epsilon)
@@ -101,7 +111,7 @@ def test_nothing_chosen_gives_the_default() -> None:
 def test_a_filter_run_stops_after_its_tests(tmp_path: Path) -> None:
     method = ht.ProposeTest(stop="filter", epsilon0=0.5, granularity=0.01)
     result = tune(method=method, privacy=ht.Privacy(1.2), folder=tmp_path / "run")
-    assert result.method["tests"] == 2
+    assert result.method.tests == 2
     assert len(result.opened[0].blocks["answers"]) <= 2
     assert all(check.holds for check in ht.verify(tmp_path / "run"))
 
@@ -114,7 +124,7 @@ def test_more_voters_than_rows_leave_parts_that_send_zeros(tmp_path: Path) -> No
     assert sent.tolist() == (2 * contribution(query(), one, WHOLE, private=True)).tolist()
     result = tune(clients(3, rows=2), method=ht.ProposeTest(voters=5), privacy=privacy, folder=tmp_path / "run")
     assert result.answered == 3
-    assert result.method["units"] == 15
+    assert result.method.units == 15
     assert all(check.holds for check in ht.verify(tmp_path / "run"))
 
 
@@ -177,7 +187,7 @@ def test_an_interrupted_run_is_resumed_and_opens_nothing_twice(
     kept = json.loads((folder / "run.json").read_text())["opened"][0]["opened"]["blocks"]
     with monkeypatch.context() as patch:
         patch.setattr(LocalFederation, "exchange", None)  # nobody is asked again
-        patch.setattr("hushtune.run.CuratedScores", None)  # and nothing is drawn
+        patch.setattr("hushtune.seals.curator.CuratorOracle", None)  # and nothing is drawn
         result = tune(method=method, folder=folder)
     assert result.opened[0].blocks == kept
     assert all(check.holds for check in ht.verify(folder))
@@ -244,7 +254,7 @@ def test_clients_with_less_left_refuse_too(tmp_path: Path) -> None:
 def test_a_run_is_calibrated_under_its_ledgers_rule(tmp_path: Path) -> None:
     ledger = ht.Ledger.new(tmp_path / "ledger.db", 5.0, 1e-5, rule="renyi")
     louder, tight = tune(ledger=ledger), tune(home=tmp_path / "other")
-    assert louder.noise["scale"] > tight.noise["scale"]
+    assert louder.noise.scale > tight.noise.scale
     assert ledger.spent().epsilon <= 5.0
 
 

@@ -10,8 +10,8 @@ import pytest
 from tests.conftest import tune as _tune
 
 import hushtune as ht
-from hushtune.errors import HushtuneError
-from hushtune.methods.surfaces import KINDS
+from hushtune.core.errors import HushtuneError
+from hushtune.methods.surface.models import KINDS
 
 SPACE = ht.Space(x=ht.Float(0.0, 1.0), kind=ht.Choice(["a", "b"]))
 CANDIDATES = SPACE.sample(64)
@@ -50,8 +50,8 @@ def test_each_surface_finds_what_suits_everybody(kind: Any, tmp_path: Path) -> N
     result = tune(clients(4), method=ht.Surface(kind), seal=ht.Clear(), folder=tmp_path / "run")
     assert result.config["kind"] == "b"
     assert abs(result.config["x"] - 0.3) < 0.12
-    assert result.method["form"] == "pairs"
-    assert result.search == {"seed": 0, "trials": 15, "sampler": "tpe"}
+    assert result.method.form == "pairs"
+    assert result.search.to_json() == {"seed": 0, "trials": 15, "sampler": "tpe"}
     assert all(check.holds for check in ht.verify(tmp_path / "run"))
     assert ht.Result.load(tmp_path / "run").to_json() == result.to_json()
 
@@ -141,7 +141,7 @@ def test_a_gaussian_process_and_its_limit() -> None:
 
 @pytest.mark.long  # test_runfolder has a vote's
 def test_the_same_folder_takes_up_an_interrupted_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hushtune.methods import surface
+    from hushtune.methods.surface import method as surface
 
     def interrupted(*arguments: Any) -> Any:
         raise KeyboardInterrupt
@@ -162,12 +162,12 @@ def test_the_exact_sum_is_the_average_of_the_clients_own_models() -> None:
     candidates = SPACE.sample(32)
     masked = tune(clients(4), SPACE, method=ht.Surface("aplm", candidates=candidates))
     clear = tune(clients(4), candidates, seal=ht.Clear())
-    from hushtune.methods.surfaces import surfaces
+    from hushtune.methods.surface.models import surfaces
 
     expected = surfaces(("aplm",), list(clear.pairs().values()), candidates.encoded)["aplm"]
     found = np.array(masked.opened[0].blocks["scores"]) / 2**20 / 4
     np.testing.assert_allclose(found, 1 - expected, atol=5e-3)  # pairs are opened on a grid, which may move a split
-    assert masked.method["form"] == "sum"
+    assert masked.method.form == "sum"
     assert masked.index == int(np.argmax(found))
     assert masked.disclosures[0].mechanism == "exact sum"
 
@@ -178,7 +178,7 @@ def test_a_private_surface(tmp_path: Path) -> None:
     assert result.config["kind"] == "b"
     assert abs(result.config["x"] - 0.3) < 0.2
     assert result.notes == {}
-    assert result.method["form"] == "noisy sum"
+    assert result.method.form == "noisy sum"
     assert result.spent.epsilon <= 40.0
     assert result.disclosures[0].what == "summed centred predicted scores, one entry per candidate"
     assert all(check.holds for check in ht.verify(tmp_path / "run"))

@@ -7,8 +7,8 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 
 import hushtune as ht
-from hushtune.methods.surfaces import KINDS, Kind, forest, heterogeneity, local, pooled, surfaces
-from hushtune.pairs import Pairs
+from hushtune.client.pairs import Pairs
+from hushtune.methods.surface.models import KINDS, Kind, forest, heterogeneity, local, pooled, surfaces
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.uniform(size=(200, 2))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from hushtune.methods.agents import (
+from hushtune.methods.thompson.agents import (
     Draws,
     Features,
     best_untried,

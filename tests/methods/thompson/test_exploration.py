@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import hushtune as ht
-from hushtune.client import Party
+from hushtune.client.client import Party
+from hushtune.core.observer import unseen
+from hushtune.core.space import config_key
 from hushtune.federation.local import LocalFederation
-from hushtune.methods.exploration import Exploration, Explorers, surface
-from hushtune.methods.regions import regions_of
-from hushtune.progress import unseen
-from hushtune.space import config_key
+from hushtune.methods.thompson.exploration import Exploration, Explorers, surface
+from hushtune.methods.thompson.regions import regions_of
 
 SPACE = ht.Space(x=ht.Float(0.0, 1.0), y=ht.Float(0.0, 1.0))
 CANDIDATES = SPACE.sample(64)

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.methods.test_exploration import CANDIDATES, RUN, SPACE, Bowl, parties
+from tests.methods.thompson.test_exploration import CANDIDATES, RUN, SPACE, Bowl, parties
 
 import hushtune as ht
-from hushtune.calibration import plan_of
-from hushtune.method import Facts
-from hushtune.methods.agents import shortened, weights
-from hushtune.methods.regions import Weights, attention
-from hushtune.methods.thompson import AgentVectors, Thompson
+from hushtune.client.release import contribution
+from hushtune.client.rows import WHOLE
+from hushtune.methods.base import Facts
+from hushtune.methods.thompson.agents import shortened, weights
+from hushtune.methods.thompson.method import AgentVectors, Thompson
+from hushtune.methods.thompson.regions import Weights, attention
 from hushtune.privacy.accounting import epsilon_of
-from hushtune.privacy.events import GaussianVector, SkellamVector
-from hushtune.privacy.release import contribution
-from hushtune.rows import WHOLE
+from hushtune.privacy.calibration import plan_of
+from hushtune.privacy.events.sums import GaussianVector, SkellamVector
 
 ZERO_OUT = ht.Privacy(8.0, 1e-3, neighbours="zero-out")
 SHORT = Thompson(iterations=3, initial=3, features=12, regions=2)

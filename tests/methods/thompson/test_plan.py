@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import hushtune as ht
-from hushtune.methods.regions import Weights, attention
+from hushtune.methods.thompson.plan import HEARD, LOST, Sharing
+from hushtune.methods.thompson.regions import Weights, attention
 from hushtune.privacy.accounting import Sums
-from hushtune.sharing import HEARD, LOST, Sharing
 
 PRIVACY = ht.Privacy(7.0, 1e-3, neighbours="zero-out")
 CANDIDATES = ht.Space(x=ht.Float(0.0, 1.0), y=ht.Float(0.0, 1.0)).sample(50)

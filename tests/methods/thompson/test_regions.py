@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hushtune as ht
-from hushtune.methods.regions import Weights, attention, partition, regions_of
+from hushtune.methods.thompson.regions import Weights, attention, partition, regions_of
 
 SPACE = ht.Space(kind=ht.Choice(["a", "b", "c", "d"]), lr=ht.Float(1e-4, 1.0, log=True), depth=ht.Int(1, 8))
 

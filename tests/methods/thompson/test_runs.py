@@ -12,28 +12,28 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.methods.test_exploration import CANDIDATES, RUN, SPACE, Bowl
-from tests.methods.test_thompson import SHORT, ZERO_OUT, facts
+from tests.methods.thompson.test_exploration import CANDIDATES, RUN, SPACE, Bowl
+from tests.methods.thompson.test_method import SHORT, ZERO_OUT, facts
 
 import hushtune as ht
-from hushtune.calibration import plan_of
-from hushtune.client import Party
+from hushtune.client.client import Party
+from hushtune.client.release import respond
+from hushtune.client.request import Request
+from hushtune.core.roster import Roster
+from hushtune.core.wire import pack, unpack
 from hushtune.federation.local import LocalFederation
-from hushtune.methods import method_from_json, thompson
-from hushtune.methods.thompson import Thompson
+from hushtune.methods.thompson import method as thompson
+from hushtune.methods.thompson.method import Thompson
+from hushtune.methods.thompson.plan import SharingPlan
 from hushtune.privacy.accounting import epsilon_of
-from hushtune.privacy.release import respond
-from hushtune.privacy.request import Request
-from hushtune.roster import Roster
-from hushtune.sharing import SharingPlan
-from hushtune.wire import pack, unpack
+from hushtune.privacy.calibration import plan_of
 
 # ---- whole runs --------------------------------------------------------------------------------------
 
 
 def run(tmp_path: Path, count: int = 8, objective: Any = None, domain: Any = CANDIDATES, **changes: Any) -> ht.Result:
     clients = [ht.Client([str(tmp_path / f"calls-{at}")], objective or Bowl()) for at in range(count)]
-    given = {"method": SHORT, "home": tmp_path / "home", "folder": tmp_path / "run", "quiet": True, "jobs": 1}
+    given = {"method": SHORT, "home": tmp_path / "home", "folder": tmp_path / "run", "observer": ht.Silent(), "jobs": 1}
     return ht.tune(clients, domain, **{**given, **changes})
 
 
@@ -115,16 +115,16 @@ def test_a_run_ends_where_the_ledgers_limit_is_reached(tmp_path: Path) -> None:
     planned = ht.plan(8, CANDIDATES, privacy=LARGE, method=ALL, seal=ht.Curator(), ledger=ht.Ledger(path))
     result = run(tmp_path, seal=ht.Curator(), privacy=LARGE, method=ALL)
     assert isinstance(planned, SharingPlan)
-    assert planned.method["rounds"] == result.method["rounds"]
+    assert planned.method["rounds"] == result.method.rounds
     assert planned.ledger is not None
     assert planned.ledger["allowed"]
     whole = ht.Result.load(tmp_path / "first")
     assert result.privacy is not None
     assert result.privacy.epsilon == pytest.approx(6.0, rel=1e-3)
-    assert 1 <= result.method["rounds"] < whole.method["rounds"] == 8
-    assert result.noise["scale"] <= whole.noise["scale"]
-    longer = replace(method_from_json(result.method), rounds=result.method["rounds"] + 1)
-    noise = ht.Curator().noise(whole.noise["scale"])
+    assert 1 <= result.method.rounds < whole.method.rounds == 8
+    assert result.noise.scale <= whole.noise.scale
+    longer = replace(result.method, rounds=result.method.rounds + 1)
+    noise = ht.Curator().noise(whole.noise.scale)
     assert epsilon_of(plan_of(longer.bounds(CANDIDATES), LARGE, noise), LARGE.delta) > 6.0
     assert result.spent.epsilon <= result.privacy.epsilon
     assert "It had less left than epsilon 8, delta 0.001, which was asked for" in result.statement
@@ -149,7 +149,7 @@ def test_a_shortened_run_is_taken_up_again_as_it_began(tmp_path: Path, monkeypat
             run(tmp_path, seal=ht.Curator(), privacy=LARGE, method=ALL)
     opened = len(json.loads((tmp_path / "run" / "run.json").read_text())["opened"])
     result = run(tmp_path, seal=ht.Curator(), privacy=LARGE, method=ALL)
-    assert len(result.opened) == opened == result.method["rounds"] + 1
+    assert len(result.opened) == opened == result.method.rounds + 1
     check(tmp_path)
 
 
@@ -167,7 +167,7 @@ def test_a_space_is_listed_and_refined(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(thompson, "_POINTS", 60)
     result = run(tmp_path, count=4, domain=SPACE, seal=ht.Clear(), method=replace(SHORT, iterations=1))
     assert len(result.candidates) == 60
-    assert result.method["refine"] is True
+    assert result.method.refine is True
     check(tmp_path)
 
 
@@ -197,15 +197,15 @@ def test_an_interrupted_run_goes_on_without_scoring_again(tmp_path: Path) -> Non
 
 def test_agents_that_drop_out_are_missing_from_that_sum_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent out of reach in one iteration answers again in the next; nobody else's weight changes."""
+    from hushtune.core.wire import unpack
     from hushtune.federation import local
-    from hushtune.wire import unpack
 
     respond, dropped = local.respond, []
 
     def unreliable(message: bytes, party: Party, *rest: Any) -> bytes:
         if party.id == "client-02" and unpack(message)[0].get("step") == 1:
             dropped.append(party.id)
-            from hushtune.privacy.release import refused
+            from hushtune.client.release import refused
 
             return refused("out of reach")
         return respond(message, party, *rest)
@@ -224,7 +224,7 @@ def test_opened_vectors_have_the_curators_noise(tmp_path: Path) -> None:
     failing = Bowl(error=RuntimeError("no"))
     result = run(tmp_path, objective=failing, seal=ht.Curator(), privacy=ZERO_OUT, method=method)
     drawn = np.concatenate([opened.blocks["vectors"] for opened in result.opened]).astype(np.float64)
-    assert abs(np.var(drawn) / result.noise["scale"] ** 2 - 1) < 6 * math.sqrt(2 / len(drawn))
+    assert abs(np.var(drawn) / result.noise.scale**2 - 1) < 6 * math.sqrt(2 / len(drawn))
 
 
 def test_a_curator_needs_epsilon(tmp_path: Path) -> None:

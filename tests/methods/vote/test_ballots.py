@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.conftest import PRIVACY, Make, tune
 
 import hushtune as ht
-from hushtune.client import Party
-from hushtune.methods.ballots import Approvals, SoftVotes, TopVotes
-from hushtune.query import query_from_json, query_to_json
+from hushtune.client.client import Party
+from hushtune.client.query import query_from_json, query_to_json
+from hushtune.methods.vote.ballots import Approvals, SoftVotes, TopVotes
 from hushtune.testing import check_query
 
 NAN, INF = float("nan"), float("inf")
@@ -23,7 +23,7 @@ class Losses:
     """A party of which only the losses are asked."""
 
     def __init__(self, losses: list[float]) -> None:
-        from hushtune.randomness import SimulatedRandomness
+        from hushtune.core.randomness import SimulatedRandomness
 
         self._losses, self.randomness = np.array(losses), SimulatedRandomness(1, "ties")
 

@@ -10,12 +10,12 @@ import pytest
 from scipy import stats
 
 import hushtune as ht
-from hushtune.client import Party
-from hushtune.method import Facts
-from hushtune.methods.ballots import TopVotes
-from hushtune.randomness import SimulatedRandomness
-from hushtune.replay import Replay
-from hushtune.trials import TrialStore
+from hushtune.client.client import Party
+from hushtune.client.trials import TrialStore
+from hushtune.core.randomness import SimulatedRandomness
+from hushtune.methods.base import Facts
+from hushtune.methods.vote.ballots import TopVotes
+from hushtune.run.replay import Replay
 
 SPACE = ht.Space(x=ht.Int(0, 4))
 CANDIDATES = SPACE.grid()
@@ -75,7 +75,7 @@ def test_a_client_without_any_finite_loss_casts_a_uniformly_random_ballot(tmp_pa
 def test_without_noise_the_majority_wins(
     make_clients: Callable[..., list[ht.Client]], candidates: ht.Candidates
 ) -> None:
-    result = ht.tune(make_clients(7), candidates, method=ht.Vote(1), quiet=True, jobs=1)
+    result = ht.tune(make_clients(7), candidates, method=ht.Vote(1), observer=ht.Silent(), jobs=1)
     assert result.config == {"x": 0.3}
     assert result.opened[0].blocks["votes"][3] == 7
     assert result.opened[0].noise_variance == 0
@@ -84,15 +84,17 @@ def test_without_noise_the_majority_wins(
 def test_all_votes_for_everybody_needs_no_noise(
     make_clients: Callable[..., list[ht.Client]], candidates: ht.Candidates
 ) -> None:
-    result = ht.tune(make_clients(3), candidates, method=ht.Vote(11), privacy=ht.Privacy(1.0), quiet=True, jobs=1)
-    assert result.noise["scale"] == 0
+    result = ht.tune(
+        make_clients(3), candidates, method=ht.Vote(11), privacy=ht.Privacy(1.0), observer=ht.Silent(), jobs=1
+    )
+    assert result.noise.scale == 0
     assert result.spent.epsilon == 0
     assert result.opened[0].blocks["votes"] == [3] * 11
 
 
 def test_both_decodings_read_the_same_opened_counts() -> None:
     """A lone 9 against a hill of 7: within noise of standard deviation 2 the hill is the better bet."""
-    from hushtune.result import Opened
+    from hushtune.run.result import Opened
 
     candidates = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=21)
     votes = [0, 0, 9, 0, 0, 0, 0, 0, 0, 3, 6, 7, 6, 4, 0, 0, 0, 0, 0, 0, 0]
@@ -124,7 +126,7 @@ def test_more_votes_than_candidates_are_refused_before_anything_runs(
     make_clients: Callable[..., list[ht.Client]], candidates: ht.Candidates, home: Path
 ) -> None:
     with pytest.raises(ht.SettingError, match="k=12, candidates=11"):
-        ht.tune(make_clients(3), candidates, method=ht.Vote(12), privacy=ht.Privacy(1.0), quiet=True)
+        ht.tune(make_clients(3), candidates, method=ht.Vote(12), privacy=ht.Privacy(1.0), observer=ht.Silent())
     assert not home.exists()
 
 
@@ -176,8 +178,10 @@ def test_an_unsettled_vote_asks_nothing() -> None:
 
 
 def test_a_result_names_the_k_in_use(make_clients: Callable[..., list[ht.Client]], candidates: ht.Candidates) -> None:
-    result = ht.tune(make_clients(12), candidates, method=ht.Vote(), privacy=ht.Privacy(1.0), quiet=True, jobs=1)
-    assert result.method["k"] == 5
+    result = ht.tune(
+        make_clients(12), candidates, method=ht.Vote(), privacy=ht.Privacy(1.0), observer=ht.Silent(), jobs=1
+    )
+    assert result.method.k == 5
 
 
 def test_variants_read_the_same_sum() -> None:

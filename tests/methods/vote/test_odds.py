@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import hushtune as ht
-from hushtune import odds
-from hushtune.odds import Agreement, bound, counts, noise, smooth_success, success
+from hushtune.methods.vote import odds
+from hushtune.methods.vote.odds import Agreement, bound, counts, noise, smooth_success, success
 
 
 def rng() -> np.random.Generator:

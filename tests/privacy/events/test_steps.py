@@ -18,12 +18,12 @@ from scipy.special import ndtri
 from scipy.stats import geom, poisson
 
 import hushtune as ht
+from hushtune.core.randomness import SimulatedRandomness, words
 from hushtune.privacy.accounting import Renyi, Sums, epsilon_of, rdp_of, renyi_epsilon
-from hushtune.privacy.audit import epsilon_lower_bound
-from hushtune.privacy.events import Event, GaussianVector
-from hushtune.privacy.registry import event_from_json, event_to_json
-from hushtune.privacy.steps import PureTests, SelectedRuns, TrainingSteps
-from hushtune.randomness import SimulatedRandomness, words
+from hushtune.privacy.events.registry import event_from_json, event_to_json
+from hushtune.privacy.events.steps import PureTests, SelectedRuns, TrainingSteps
+from hushtune.privacy.events.sums import Event, GaussianVector
+from hushtune.testing.audits import epsilon_lower_bound
 
 DELTA = 1e-5
 

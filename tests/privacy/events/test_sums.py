@@ -10,13 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hushtune as ht
-from hushtune.bounds import AtMost, Ball, KHot
-from hushtune.calibration import calibrate
-from hushtune.privacy import skellam
 from hushtune.privacy.accounting import Budget, Renyi, Sums, best_order, epsilon_of, rdp_to_epsilon
-from hushtune.privacy.events import SkellamShift, SkellamVector
-from hushtune.privacy.noise import Noise
-from hushtune.privacy.registry import event_from_json, event_to_json
+from hushtune.privacy.bounds import AtMost, Ball, KHot
+from hushtune.privacy.calibration import calibrate
+from hushtune.privacy.events.registry import event_from_json, event_to_json
+from hushtune.privacy.events.sums import SkellamShift, SkellamVector
+from hushtune.privacy.noise.base import Noise, skellam
 
 DELTA = 1e-5
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import hushtune as ht
-from hushtune.privacy.noise import Noise
-from hushtune.randomness import SimulatedRandomness, SystemRandomness, words
+from hushtune.core.randomness import SimulatedRandomness, SystemRandomness, words
+from hushtune.privacy.noise.base import Noise
 
 
 def test_shares_of_the_honest_parties_make_up_the_scale_exactly() -> None:

@@ -7,9 +7,8 @@ import pytest
 from scipy.stats import chi2, norm
 
 import hushtune as ht
-from hushtune.privacy import gaussian
-from hushtune.privacy.noise import Noise
-from hushtune.randomness import SimulatedRandomness, SystemRandomness
+from hushtune.core.randomness import SimulatedRandomness, SystemRandomness
+from hushtune.privacy.noise.base import Noise, gaussian
 
 
 def _statistic(scale: float, drawn: np.ndarray) -> tuple[float, int]:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom, chi2
 
 import hushtune as ht
-from hushtune.privacy import laplace
-from hushtune.randomness import SimulatedRandomness, SystemRandomness
+from hushtune.core.randomness import SimulatedRandomness, SystemRandomness
+from hushtune.privacy.noise import laplace
 
 DRAWS = 200_000
 FALSE_ALARM = 1e-8

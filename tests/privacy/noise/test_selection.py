@@ -15,9 +15,9 @@ from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from hushtune.privacy import laplace, selection
-from hushtune.privacy.audit import epsilon_lower_bound
-from hushtune.randomness import Randomness, SimulatedRandomness, SystemRandomness, words
+from hushtune.core.randomness import Randomness, SimulatedRandomness, SystemRandomness, words
+from hushtune.privacy.noise import laplace, selection
+from hushtune.testing.audits import epsilon_lower_bound
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 import hushtune as ht
-from hushtune.privacy import skellam
-from hushtune.randomness import SimulatedRandomness, SystemRandomness
+from hushtune.core.randomness import SimulatedRandomness, SystemRandomness
+from hushtune.privacy.noise import skellam
 
 VARIANCES = [Fraction(1, 1000), Fraction(1, 3), Fraction(174, 100), Fraction(139), Fraction(9456), Fraction(10**6)]
 FALSE_ALARM = 1e-7

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.conftest import Make, distance
+from tests.watched import Watched
 
 import hushtune as ht
-from hushtune.comparing import label_of
-from hushtune.runfolder import claimed
-from hushtune.trials import Passing, TrialStore
+from hushtune.client.trials import Passing, TrialStore
+from hushtune.review.comparison.arms import label_of
+from hushtune.run.folder import claimed
 
 PRIVACIES = (ht.Privacy(20.0), None)
 
@@ -27,7 +28,7 @@ def compared(make_clients: Make, candidates: ht.Candidates, **changes: Any) -> h
         "seals": [ht.Masked(), ht.Curator()],
         "privacies": PRIVACIES,
         "simulation": ht.Simulation(0, whole, draws=3),
-        "quiet": True,
+        "observer": ht.Silent(),
         "jobs": 1,
     }
     return ht.compare(make_clients(10), candidates, **{**settings, **changes})
@@ -47,6 +48,17 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def found(make_clients: Make, candidates: ht.Candidates) -> ht.Comparison:
     return compared(make_clients, candidates)
+
+
+def test_an_observer_sees_one_comparison_not_its_runs(make_clients: Make, candidates: ht.Candidates) -> None:
+    watched = Watched()
+    compared(make_clients, candidates, observer=watched)
+    assert [event[:3] for event in watched.kinds("phase")] == [("phase", "scoring", 110), ("phase", "comparing", 8)]
+    assert {event[0] for event in watched.events} == {"phase", "advance", "end", "done"}
+    assert watched.events[-1] == ("done", None)
+    with pytest.raises(ht.SettingError) as caught:
+        compared(make_clients, candidates, observer=watched, methods=[ht.NoisyMax()], seals=[ht.Masked()])
+    assert watched.events[-1] == ("failed", str(caught.value))
 
 
 def test_every_combination_is_run_or_refused_with_its_reason(found: ht.Comparison) -> None:
@@ -113,7 +125,7 @@ def test_nothing_is_scored_twice(make_clients: Make, candidates: ht.Candidates, 
         seals=[ht.Clear()],
         privacies=PRIVACIES,
         simulation=ht.Simulation(0),
-        quiet=True,
+        observer=ht.Silent(),
         jobs=1,
     )
     assert len(log.read_text()) == 10 * len(candidates)
@@ -144,7 +156,9 @@ def test_a_folder_goes_on_where_it_was_interrupted(
         file.unlink()
     ran = []
     real = ht.tune
-    monkeypatch.setattr("hushtune.comparing.tune", lambda *args, **more: ran.append(1) or real(*args, **more))
+    monkeypatch.setattr(
+        "hushtune.review.comparison.arms.tune", lambda *args, **more: ran.append(1) or real(*args, **more)
+    )
     again = compared(make_clients, candidates, folder=folder)
     assert len(ran) == 1
     assert [arm.scores for arm in again.arms] == [arm.scores for arm in first.arms]
@@ -271,7 +285,7 @@ def test_only_settings_are_refused(make_clients: Make, candidates: ht.Candidates
         "methods": [ht.Vote(k=1)],
         "seals": [ht.Masked()],
         "privacies": PRIVACIES,
-        "quiet": True,
+        "observer": ht.Silent(),
     }
     with pytest.raises(ht.AbortedError):
         ht.compare(clients, candidates, simulation=ht.Simulation(0), **settings)
@@ -286,7 +300,7 @@ def test_a_folder_holds_one_kind_and_has_one_process(
     folder = tmp_path / "copy"
     shutil.copytree(kept, folder)
     with pytest.raises(ht.SettingError, match="holds a comparison"):
-        ht.tune(make_clients(10), candidates, method=ht.Vote(k=1), folder=folder, quiet=True)
+        ht.tune(make_clients(10), candidates, method=ht.Vote(k=1), folder=folder, observer=ht.Silent())
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.json").touch()
     with pytest.raises(ht.SettingError, match="holds a run"):

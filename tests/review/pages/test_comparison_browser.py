@@ -16,6 +16,8 @@ import hushtune as ht
 sys.path.insert(0, str(Path(__file__).parent))
 from chromium import chromium, show
 
+pytestmark = pytest.mark.browser
+
 
 @ht.objective
 def distance(config: ht.Config, data: Any) -> float:
@@ -35,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         simulation=ht.Simulation(0, ht.Client((np.zeros((8, 1)), np.full(8, 0.3)), distance), 3),
         home=home,
         folder=home / "out",
-        quiet=True,
+        observer=ht.Silent(),
         jobs=1,
     )
     ht.report(home / "out")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import hushtune as ht
-from hushtune.reporting.page import page
-from hushtune.reporting.plots import round_ticks
+from hushtune.review.pages.plots import round_ticks
+from hushtune.review.pages.result import page
 
 SECTIONS = {
     "chosen",
@@ -71,7 +71,9 @@ def test_pairs_that_were_opened_are_shown_by_knob(tmp_path: Path, centres: tuple
     ]
     search = ht.Search.adaptive(5)
     folder = tmp_path / "run"
-    ht.tune(parties, space, method=ht.Surface(), seal=ht.Clear(), search=search, folder=folder, quiet=True, jobs=1)
+    ht.tune(
+        parties, space, method=ht.Surface(), seal=ht.Clear(), search=search, folder=folder, observer=ht.Silent(), jobs=1
+    )
     text = ht.report(folder).read_text()
     reader = read(text)
     assert {attrs["id"] for tag, attrs in reader.tags if tag == "section"} == SECTIONS - {"candidates"}
@@ -95,7 +97,13 @@ def test_what_agents_shared_is_shown_beside_noise_alone(tmp_path: Path) -> None:
         ("exact", None, ht.Clear()),
     ):
         method = ht.Thompson(iterations=2, initial=2, features=7, final="surface")
-        settings: dict[str, Any] = {"privacy": privacy, "seal": seal, "home": tmp_path / name, "quiet": True, "jobs": 1}
+        settings: dict[str, Any] = {
+            "privacy": privacy,
+            "seal": seal,
+            "home": tmp_path / name,
+            "observer": ht.Silent(),
+            "jobs": 1,
+        }
         folder = tmp_path / name / "run"
         ht.tune(clients(4, distance), SPACE.grid(**{"<b>x&": 7}), method=method, folder=folder, **settings)
         text = ht.report(folder).read_text()
@@ -118,7 +126,7 @@ def test_a_curators_answers_are_shown_and_nothing_else(tmp_path: Path) -> None:
         seal=ht.Curator(),
         home=tmp_path,
         folder=tmp_path / "out",
-        quiet=True,
+        observer=ht.Silent(),
         jobs=1,
     )
     text = ht.report(tmp_path / "out").read_text()
@@ -147,7 +155,7 @@ def test_every_kind_of_run_has_every_section(tmp_path: Path, settings: dict[str,
         method=ht.Vote(2),
         home=tmp_path,
         folder=tmp_path / "out",
-        quiet=True,
+        observer=ht.Silent(),
         jobs=1,
         **settings,
     )
@@ -169,7 +177,7 @@ def test_more_candidates_than_fit_are_cut_but_the_chosen_one_stays(tmp_path: Pat
         method=ht.Vote(2),
         privacy=ht.Privacy(3.0),
         home=tmp_path,
-        quiet=True,
+        observer=ht.Silent(),
         jobs=1,
     )
     result.index = int(np.argmin(result.opened[0].blocks["votes"]))
@@ -223,7 +231,9 @@ def test_a_combined_run_shows_cells_of_two_knobs_and_its_clusters(strategy: Any,
     space = ht.Space(x=ht.Float(0, 1), **knobs)
     grid = space.sample(49)  # as many as a grid of two numbers has cells: they are not what was opened
     clients = [ht.Client((np.zeros((2, 1)), np.array([y, y])), ht.objective(_spread)) for y in (0.2, 0.25, 0.8)]
-    result = ht.tune(clients, grid, method=ht.Combine(strategy, cell=0.25), quiet=True, jobs=1, folder=tmp_path / "run")
+    result = ht.tune(
+        clients, grid, method=ht.Combine(strategy, cell=0.25), observer=ht.Silent(), jobs=1, folder=tmp_path / "run"
+    )
     text = page(result, ht.verify(tmp_path / "run"))
     reader = read(text)
     cells = [attrs for tag, attrs in reader.tags if tag == "rect" and "cell" in str(attrs.get("class"))]

@@ -18,6 +18,8 @@ import hushtune as ht
 sys.path.insert(0, str(Path(__file__).parent))
 from chromium import chromium, show
 
+pytestmark = pytest.mark.browser
+
 EVIL = "</title><script>document.title='owned';alert(1)</script><img src=x onerror=alert(2)>"
 
 
@@ -47,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         privacy=ht.Privacy(2.0),
         home=home,
         folder=home / "out",
-        quiet=True,
+        observer=ht.Silent(),
         jobs=1,
     )
     ht.report(home / "out")

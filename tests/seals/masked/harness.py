@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.errors import HushtuneError
-from hushtune.identity import Identity
-from hushtune.randomness import SimulatedRandomness
-from hushtune.roster import Roster
-from hushtune.seals.graph import Shape, shape
-from hushtune.seals.masked_client import MaskedClient
-from hushtune.seals.masked_server import MaskedServer
-from hushtune.seals.masked_setting import Setting
-from hushtune.wire import pack, unpack
+from hushtune.core.errors import HushtuneError
+from hushtune.core.identity import Identity
+from hushtune.core.randomness import SimulatedRandomness
+from hushtune.core.roster import Roster
+from hushtune.core.wire import pack, unpack
+from hushtune.seals.ends import Ask, Due, Seat, Trip, converse
+from hushtune.seals.masked.client import MaskedClient
+from hushtune.seals.masked.graph import Shape, shape
+from hushtune.seals.masked.server import MaskedServer
+from hushtune.seals.masked.setting import Setting
 
 RUN = "a" * 32
 TRIPS = ("keys", "shares", "input", "agree", "unmask")
@@ -49,23 +50,27 @@ class Federation:
         self.drop: set[tuple[int, str, int]] = set()
         self.tamper: Callable[[str, int, bytes, bool], Any] = lambda trip, number, content, is_reply: content
         self.view: list[tuple[int, str, int, bytes]] = []  # all that the server ever gets
-        self.sums = 0
+        self.sums = self.trips = 0
         self.inputs: list[np.ndarray] = []
         self.late: dict[str, str] = {}
 
     def make(self, number: int) -> MaskedClient:
         randomness = SimulatedRandomness(self.seed, f"client {number}")
-        return MaskedClient(self.setting, number, randomness, self.identities[number])
+        return MaskedClient(self.setting, Seat(RUN, self.roster, number, "", randomness, self.identities[number]))
 
-    def exchange(self, trip: str, out: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        replies = {}
-        for name, message in out.items():
+    def due(self, number: int) -> Due:
+        return due(self.inputs[-1][number])
+
+    def exchange(self, asked: Trip) -> Mapping[str, bytes]:
+        replies, trip = {}, asked.name
+        self.trips += 1
+        for name, message in asked.messages.items():
             number = self.roster.ids.index(name)
             if (self.sums, trip, number) in self.drop:
                 continue
             try:
                 content = self.tamper(trip, number, message, False)
-                reply = self.clients[number].step(content, lambda _, n=number: (self.inputs[-1][n], 32))
+                reply = self.clients[number].step(content, self.due(number) if self.inputs else None)
             except HushtuneError as error:
                 reply = pack({"kind": "refused", "reason": f"{type(error).__name__}: {error}"})
             reply = self.tamper(trip, number, reply, True)
@@ -81,7 +86,8 @@ class Federation:
         self.inputs.append(random_ones if vectors is None else vectors)
         request = f"request {self.sums}".encode()
         try:
-            total, missing, self.late = self.server.sum(request, self.length, 32, self.exchange, last, lambda: None)
+            ask = Ask(request, self.length, 2**20, self.setting.shape.needed, last, None, self.length)
+            total, missing, self.late, *_ = converse(self.server.open(ask), self.exchange, lambda: None)
         finally:
             self.sums += 1
         there = [n for n, name in enumerate(self.roster.ids) if name not in missing]
@@ -93,8 +99,9 @@ def trips(pinned: bool) -> tuple[str, ...]:
     return tuple(trip for trip in TRIPS if pinned or trip != "agree")
 
 
-def no_input(request: bytes) -> Any:
-    raise AssertionError("no input is due")
+def due(vector: np.ndarray) -> Due:
+    """What a request asks for, answered by a vector."""
+    return Due(None, {"numbers": len(vector)}, 2**20, lambda: vector)
 
 
 def changed(message: bytes, part: int, content: bytes) -> bytes:

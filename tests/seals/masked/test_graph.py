@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import hypergeom
 
 import hushtune as ht
-from hushtune.seals.graph import FAILURE, Shape, _order, _threshold, committee, neighbours, shape, widest_gap
+from hushtune.seals.masked.graph import FAILURE, Shape, _order, _threshold, committee, peers, shape, widest_gap
 
 
 def graph(clients: int, degree: int) -> Shape:
@@ -27,7 +27,7 @@ def test_both_bounds_hold(clients: int, dropped: int, corrupt: int) -> None:
     """Recomputed directly from hypergeometric tails, for all clients together."""
     form = shape(clients, dropped, corrupt)
     k, t = form.degree, form.threshold
-    both_kinds = clients * hypergeom.sf(2 * t - k - 1, clients - 1, corrupt, k)  # corrupt neighbours >= 2t - k
+    both_kinds = clients * hypergeom.sf(2 * t - k - 1, clients - 1, corrupt, k)  # corrupt peers >= 2t - k
     stalled = clients * hypergeom.sf(k - t, clients - 1, dropped, k)
     assert both_kinds <= FAILURE
     assert stalled <= FAILURE
@@ -36,7 +36,7 @@ def test_both_bounds_hold(clients: int, dropped: int, corrupt: int) -> None:
 @pytest.mark.parametrize(("clients", "degree"), [(10, 9), (50, 16), (101, 32), (100, 15)])
 def test_the_graph_is_regular_symmetric_and_connected(clients: int, degree: int) -> None:
     form = graph(clients, degree)
-    around = [set(neighbours(i, b"seed", form)) for i in range(clients)]
+    around = [set(peers(i, b"seed", form)) for i in range(clients)]
     assert all(len(near) == degree and i not in near for i, near in enumerate(around))
     assert all(i in around[j] for i in range(clients) for j in around[i])
     assert len(reached_from(0, around, set(range(clients)))) == clients
@@ -44,8 +44,8 @@ def test_the_graph_is_regular_symmetric_and_connected(clients: int, degree: int)
 
 def test_the_seed_orders_the_ring() -> None:
     form = graph(100, 32)
-    assert neighbours(3, b"one", form) == neighbours(3, b"one", form)
-    assert neighbours(3, b"one", form) != neighbours(3, b"two", form)
+    assert peers(3, b"one", form) == peers(3, b"one", form)
+    assert peers(3, b"one", form) != peers(3, b"two", form)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_server_that_may_name_the_dropped_cannot_cut_the_ring() -> None:
     stretch is limited by `gap`, and the rest stays in one piece."""
     form, rng = shape(1_000, 100, 100), np.random.default_rng(1)
     half, order = form.degree // 2, _order(b"seed", 1_000)
-    around = [set(neighbours(i, b"seed", form)) for i in range(1_000)]
+    around = [set(peers(i, b"seed", form)) for i in range(1_000)]
     for _ in range(20):
         corrupt = set(rng.choice(1_000, 100, replace=False).tolist())
         honest_run = [[n for n in (order * 2)[at : at + half] if n not in corrupt] for at in range(1_000)]
@@ -113,5 +113,5 @@ def test_parameters_that_cannot_be_met_say_what_could_be() -> None:
         shape(10, 3, 3)
     with pytest.raises(ht.SettingError, match="at least 2 clients"):
         shape(1, 0, 0)
-    with pytest.raises(ht.SettingError, match="must be even, but got neighbours=3, clients=9"):
-        ht.Masked(neighbours=3).shape(9)
+    with pytest.raises(ht.SettingError, match="must be even, but got degree=3, clients=9"):
+        ht.Masked(degree=3).shape(9)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.seals.harness import Federation, trips
+from tests.seals.masked.harness import Federation, trips
 
 import hushtune as ht
-from hushtune.seals import shamir
-from hushtune.seals.masked_setting import (
+from hushtune.core.wire import pack, unpack
+from hushtune.seals.masked.seal import shamir
+from hushtune.seals.masked.setting import (
     by_number,
     to_numbers,
 )
-from hushtune.wire import pack, unpack
 
 
 @pytest.mark.parametrize("trip", trips(pinned=True))

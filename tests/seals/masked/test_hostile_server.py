@@ -7,16 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import hypergeom
-from tests.seals.harness import RUN, Federation, changed, no_input
+from tests.seals.masked.harness import RUN, Federation, changed
 
 import hushtune as ht
-from hushtune.errors import RefusedError
-from hushtune.identity import Identity
-from hushtune.randomness import SystemRandomness
-from hushtune.seals import crypto, shamir
-from hushtune.seals.graph import FAILURE, Shape, _order, shape
-from hushtune.seals.masked_client import MaskedClient
-from hushtune.seals.masked_setting import (
+from hushtune.core.errors import RefusedError
+from hushtune.core.identity import Identity
+from hushtune.core.randomness import SystemRandomness
+from hushtune.core.wire import pack, unpack
+from hushtune.seals.ends import Seat
+from hushtune.seals.masked import crypto, shamir
+from hushtune.seals.masked.client import MaskedClient
+from hushtune.seals.masked.graph import FAILURE, Shape, _order, shape
+from hushtune.seals.masked.setting import (
     ADVERT_BYTES,
     SIGNATURE_BYTES,
     Members,
@@ -26,7 +28,6 @@ from hushtune.seals.masked_setting import (
     to_numbers,
     view_of,
 )
-from hushtune.wire import pack, unpack
 
 
 def clients_before(trip: str, federation: Federation) -> dict[int, bytes]:
@@ -59,9 +60,9 @@ def test_first_one_kind_and_then_the_other_is_refused() -> None:
     federation = Federation(8, dropped=2)
     waiting = clients_before_unmasking(federation)
     client = federation.clients[0]
-    client.step(waiting[0], no_input)
+    client.step(waiting[0], None)
     with pytest.raises(RefusedError, match="answered already, for another message"):
-        client.step(changed(waiting[0], 0, told(federation, 3)), no_input)
+        client.step(changed(waiting[0], 0, told(federation, 3)), None)
 
 
 @pytest.mark.parametrize(
@@ -75,16 +76,16 @@ def test_a_list_of_too_few_or_without_the_client_is_refused(without: tuple[int, 
     federation = Federation(8, dropped=2)
     waiting = clients_before_unmasking(federation)
     with pytest.raises(RefusedError, match=reason):
-        federation.clients[0].step(changed(waiting[0], 0, told(federation, *without)), no_input)
+        federation.clients[0].step(changed(waiting[0], 0, told(federation, *without)), None)
 
 
-def test_unmasking_with_too_few_neighbours_left_is_refused() -> None:
+def test_unmasking_with_too_few_peers_left_is_refused() -> None:
     form = Shape(20, degree=6, threshold=4, needed=14, committee=0, quorum=0, gap=0)
     federation = Federation(20, form=form)
     waiting = clients_before_unmasking(federation)
-    near = list(federation.setting.neighbours(0))
-    with pytest.raises(RefusedError, match="4 neighbours must have sent an input, but got 2"):
-        federation.clients[0].step(changed(waiting[0], 0, told(federation, *near[:4])), no_input)
+    near = list(federation.setting.peers(0))
+    with pytest.raises(RefusedError, match="4 peers must have sent an input, but got 2"):
+        federation.clients[0].step(changed(waiting[0], 0, told(federation, *near[:4])), None)
 
 
 def test_an_answer_without_shares_is_refused() -> None:
@@ -92,7 +93,7 @@ def test_an_answer_without_shares_is_refused() -> None:
     federation.drop = {(0, "shares", 5)}
     waiting = clients_before_unmasking(federation)
     with pytest.raises(RefusedError, match="sent an input without having shared"):
-        federation.clients[0].step(changed(waiting[0], 0, told(federation)), no_input)
+        federation.clients[0].step(changed(waiting[0], 0, told(federation)), None)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +148,7 @@ def test_different_stories_about_who_shared_do_not_cancel() -> None:
 
 @pytest.mark.parametrize(("clients", "dropped"), [(3, 1), (5, 0), (5, 2), (8, 0), (8, 3), (12, 1), (30, 3), (100, 10)])
 def test_split_stories_never_yield_both_secrets_of_one_client(clients: int, dropped: int) -> None:
-    """A server tells some honest neighbours that the victim dropped, and the rest that it answered; its corrupt clients
+    """A server tells some honest peers that the victim dropped, and the rest that it answered; its corrupt clients
     give it both shares. It never reaches the threshold for both kinds."""
     corrupt = clients // 10
     form = shape(clients, dropped, corrupt)
@@ -163,19 +164,19 @@ VICTIM = 5
 
 
 class Attack:
-    """Tells each holder that DIFFERENT neighbours of a victim dropped, so that no two secrets of one client are asked
-    for, but the mask keys of all the victim's neighbours and the self mask of the victim are."""
+    """Tells each holder that DIFFERENT peers of a victim dropped, so that no two secrets of one client are asked
+    for, but the mask keys of all the victim's peers and the self mask of the victim are."""
 
     def __init__(self, federation: Federation) -> None:
         self.federation = federation
         setting = federation.setting
-        around = setting.neighbours(VICTIM)
+        around = setting.peers(VICTIM)
         self.dropped: dict[int, set[int]] = {n: set() for n in range(24)}
-        for round_ in range(_WEAK.threshold):  # one more holder for each of the victim's neighbours
+        for round_ in range(_WEAK.threshold):  # one more holder for each of the victim's peers
             for target in around:
                 free = [
                     holder
-                    for holder in setting.neighbours(target)
+                    for holder in setting.peers(target)
                     if holder != VICTIM and target not in self.dropped[holder] and len(self.dropped[holder]) < 4
                 ]
                 best = min(free, key=lambda holder: len(self.dropped[holder]))
@@ -192,12 +193,12 @@ class Attack:
         header = {"kind": "masked", "run": RUN, "round": 0}
         for member in federation.setting.committee:
             story = pack({**header, "trip": "agree"}, told(federation, *self.dropped[member]))
-            signatures[member] = unpack(federation.clients[member].step(story, no_input))[1][0]
+            signatures[member] = unpack(federation.clients[member].step(story, None))[1][0]
         signed = by_number(signatures, SIGNATURE_BYTES)
         for holder in set(range(24)) - {VICTIM}:
             message = pack({**header, "trip": "unmask"}, told(federation, *self.dropped[holder]), signed, b"")
             try:
-                first, second, _ = unpack(federation.clients[holder].step(message, no_input))[1]
+                first, second, _ = unpack(federation.clients[holder].step(message, None))[1]
             except RefusedError as error:
                 refusals.append(str(error))
                 continue
@@ -214,7 +215,7 @@ class Attack:
         vector = np.frombuffer(seen["input", VICTIM][0], dtype="<u4")
         vector = vector - crypto.mask(shamir.join(seeds, _WEAK.threshold), length, 32)
         view = view_of(crypto.digest(b"request 0").hex(), Members(told(federation)))
-        for other in setting.neighbours(VICTIM):
+        for other in setting.peers(VICTIM):
             key = crypto.private_key(shamir.join(masks[other], _WEAK.threshold))
             public = seen["keys", VICTIM][0][32:64]
             shift = crypto.mask(pair_mask(setting, 0, key, public, other, VICTIM, view), length, 32)
@@ -241,9 +242,9 @@ def test_a_member_signs_one_list_in_a_round() -> None:
     waiting = clients_before("agree", federation)
     member, message = next(iter(waiting.items()))
     gone = (member + 1) % 12
-    assert federation.clients[member].step(message, no_input) == federation.clients[member].step(message, no_input)
+    assert federation.clients[member].step(message, None) == federation.clients[member].step(message, None)
     with pytest.raises(RefusedError, match="answered already, for another message"):
-        federation.clients[member].step(changed(message, 0, told(federation, gone)), no_input)
+        federation.clients[member].step(changed(message, 0, told(federation, gone)), None)
 
 
 def test_who_is_no_member_signs_nothing() -> None:
@@ -251,7 +252,7 @@ def test_who_is_no_member_signs_nothing() -> None:
     waiting = clients_before("agree", federation)
     outsider = min(set(range(12)) - federation.setting.committee)
     with pytest.raises(RefusedError, match="not of those who sign"):
-        federation.clients[outsider].step(next(iter(waiting.values())), no_input)
+        federation.clients[outsider].step(next(iter(waiting.values())), None)
 
 
 @pytest.mark.parametrize("lists", [2, 3])
@@ -277,10 +278,10 @@ def test_signatures_of_another_round_list_or_stranger_do_not_count() -> None:
     reason = f"{form.quorum} of the {form.committee} clients who sign"
     for number, wrong in enumerate((old, b"", old[: -SIGNATURE_BYTES - 4])):
         with pytest.raises(RefusedError, match=reason):
-            federation.clients[number].step(changed(waiting[number], 1, wrong), no_input)
+            federation.clients[number].step(changed(waiting[number], 1, wrong), None)
     gone = changed(waiting[4], 0, told(federation, 5))  # another list than the one that was signed
     with pytest.raises(RefusedError, match=reason):
-        federation.clients[4].step(gone, no_input)
+        federation.clients[4].step(gone, None)
 
 
 def test_a_list_that_cuts_the_ring_is_not_signed() -> None:
@@ -290,10 +291,10 @@ def test_a_list_that_cuts_the_ring_is_not_signed() -> None:
     waiting = clients_before("agree", federation)
     ring = _order(federation.roster.seed, 40)
     member = ring[20]
-    assert unpack(federation.clients[member].step(changed(waiting[member], 0, told(federation, *ring[:3])), no_input))
+    assert unpack(federation.clients[member].step(changed(waiting[member], 0, told(federation, *ring[:3])), None))
     other = ring[25]
     with pytest.raises(RefusedError, match="of 4 clients in a row on the ring 3 may have dropped out"):
-        federation.clients[other].step(changed(waiting[other], 0, told(federation, *ring[:4])), no_input)
+        federation.clients[other].step(changed(waiting[other], 0, told(federation, *ring[:4])), None)
 
 
 def test_swapped_keys_are_refused_by_name_if_pinned() -> None:
@@ -320,9 +321,9 @@ def test_another_runs_or_rounds_advert_does_not_verify() -> None:
     """A spliced advert: signed by the right client, for another run."""
     one = Federation(6, pinned=True, dropped=1)
     other_setting = Setting("b" * 32, one.roster, one.setting.shape)
-    stranger = MaskedClient(other_setting, 3, SystemRandomness(), one.identities[3])
+    stranger = MaskedClient(other_setting, Seat(RUN, one.roster, 3, "", SystemRandomness(), one.identities[3]))
     keys = pack({"kind": "masked", "run": "b" * 32, "trip": "keys", "round": 0}, b"request 0")
-    spliced = unpack(stranger.step(keys, no_input))[1][0]
+    spliced = unpack(stranger.step(keys, None))[1][0]
 
     def tamper(trip: str, number: int, content: bytes, is_reply: bool) -> Any:
         return pack({"kind": "keys", "round": 0}, spliced) if (trip, number, is_reply) == ("keys", 3, True) else content
@@ -343,18 +344,18 @@ def test_replays_old_rounds_and_other_runs_are_refused_by_name() -> None:
     federation.sum()
     client = federation.clients[0]
     for message in seen:
-        client.step(message, no_input)  # the very same message: the same bytes again, and no new input
+        client.step(message, None)  # the very same message: the same bytes again, and no new input
     fresh_keys = pack({"kind": "masked", "run": RUN, "trip": "keys", "round": 1}, b"request 9")
     with pytest.raises(RefusedError, match="round 1 is over"):
-        client.step(fresh_keys, no_input)
+        client.step(fresh_keys, None)
     header, parts = unpack(seen[2])
     assert header["trip"] == "input"
     with pytest.raises(RefusedError, match="answered already, for another message"):
-        client.step(pack(header, *parts[:-1], b"another request"), no_input)
+        client.step(pack(header, *parts[:-1], b"another request"), None)
     with pytest.raises(RefusedError, match="another run"):
-        client.step(pack({**header, "run": "b" * 32}, *parts), no_input)
+        client.step(pack({**header, "run": "b" * 32}, *parts), None)
     with pytest.raises(RefusedError, match="does not follow"):
-        client.step(pack({**header, "round": 77}, *parts), no_input)
+        client.step(pack({**header, "round": 77}, *parts), None)
 
 
 def test_another_request_than_the_keys_were_made_for_is_refused() -> None:
@@ -389,4 +390,4 @@ def test_an_identity_that_is_not_the_pinned_one_is_refused() -> None:
     federation = Federation(4, pinned=True)
     for wrong in (None, Identity.new()):
         with pytest.raises(RefusedError, match="not its own"):
-            MaskedClient(federation.setting, 0, SystemRandomness(), wrong)
+            MaskedClient(federation.setting, Seat(RUN, federation.roster, 0, "", SystemRandomness(), wrong))

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.seals.harness import TRIPS, Federation, trips
+from tests.seals.masked.harness import TRIPS, Federation, trips
 
 import hushtune as ht
-from hushtune.privacy.noise import Noise
-from hushtune.randomness import SimulatedRandomness, SystemRandomness
-from hushtune.seals import shamir
-from hushtune.seals.masked_setting import (
+from hushtune.core.randomness import SimulatedRandomness, SystemRandomness
+from hushtune.core.wire import unpack
+from hushtune.privacy.noise.base import Noise
+from hushtune.seals.masked import shamir
+from hushtune.seals.masked.setting import (
     to_numbers,
 )
-from hushtune.wire import unpack
 
 
 @pytest.mark.parametrize("pinned", [False, True])
@@ -28,7 +28,7 @@ def test_three_sums_are_exact_in_four_and_then_two_trips(clients: int, pinned: b
         total, missing, expected = federation.sum(last=number == 2)
         assert total.tolist() == expected.tolist()
         assert not missing
-        assert federation.server.trips == 4 + 2 * number + pinned * (number + 1)
+        assert federation.trips == 4 + 2 * number + pinned * (number + 1)
 
 
 @pytest.mark.parametrize("trip", trips(pinned=True))
@@ -83,7 +83,7 @@ def test_clients_lost_in_one_sum_come_back_with_new_keys() -> None:
     total, missing, expected = federation.sum()
     assert total.tolist() == expected.tolist()
     assert set(missing) == {"c2", "c3", "c4"}
-    assert federation.server.trips == 8
+    assert federation.trips == 8
 
 
 def test_a_client_that_stays_away_costs_more_trips_once() -> None:
@@ -94,7 +94,7 @@ def test_a_client_that_stays_away_costs_more_trips_once() -> None:
         total, missing, expected = federation.sum()
         assert total.tolist() == expected.tolist()
         assert set(missing) == {"c0"}
-        trips_so_far.append(federation.server.trips)
+        trips_so_far.append(federation.trips)
     assert trips_so_far == [4, 8, 10, 12]
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushtune.errors import WireError
-from hushtune.randomness import SystemRandomness
-from hushtune.seals import shamir
+from hushtune.core.errors import WireError
+from hushtune.core.randomness import SystemRandomness
+from hushtune.seals.masked.seal import shamir
 
 
 def test_the_field_is_prime() -> None:

@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.seals.harness import RUN, TRIPS, Federation
+from tests.seals.masked.harness import RUN, TRIPS, Federation, due
 
 import hushtune as ht
-from hushtune.errors import HushtuneError
-from hushtune.roster import Roster
-from hushtune.seals import crypto
-from hushtune.seals.masked_setting import (
+from hushtune.core.errors import HushtuneError
+from hushtune.core.roster import Roster
+from hushtune.core.wire import unpack
+from hushtune.seals.masked import crypto
+from hushtune.seals.masked.setting import (
     Setting,
     pair_mask,
 )
-from hushtune.wire import unpack
 
 
 @pytest.mark.parametrize("count", [10_000, pytest.param(100_000, marks=pytest.mark.long)])
@@ -38,7 +38,7 @@ def test_mutated_messages_crash_nothing(count: int) -> None:
         fresh = federation.make(1)
         for _ in range(count // len(recorded)):
             try:
-                fresh.load(state).step(mutated(message, rng), lambda _: (np.zeros(2, dtype=np.int64), 32))
+                fresh.load(state).step(mutated(message, rng), due(np.zeros(2, dtype=np.int64)))
                 outcomes["answered"] += 1
             except HushtuneError:
                 outcomes["refused"] += 1

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.openfhe.harness import Room
+from tests.seals.threshold.harness import Room
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 
 import hushtune as ht
-from hushtune.errors import HushtuneError
+from hushtune.core.errors import HushtuneError
+from hushtune.core.randomness import SystemRandomness
+from hushtune.core.roster import Roster
 from hushtune.federation.base import Dropped
-from hushtune.forms import Form
-from hushtune.mhe import sidecar
-from hushtune.mhe.circuits import Circuit, inputs, offset_of, segments
-from hushtune.mhe.environment import interpreter
-from hushtune.roster import Roster
-from hushtune.seals.threshold_client import Asked, ThresholdClient
-from hushtune.seals.threshold_server import ThresholdServer
+from hushtune.seals.ends import Ask, Due, Seat, Trip, converse
+from hushtune.seals.forms import Form
+from hushtune.seals.threshold import sidecar
+from hushtune.seals.threshold.circuits import Circuit, inputs, offset_of, segments
+from hushtune.seals.threshold.client import Asked, ThresholdClient
+from hushtune.seals.threshold.environment import interpreter
+from hushtune.seals.threshold.server import ThresholdServer
 
 RUN = "a" * 32
 
@@ -71,29 +73,40 @@ class Room:
 
     def __post_init__(self) -> None:
         self.ids = tuple(f"client-{at}" for at in range(self.clients))
-        self.ends = [ThresholdClient(RUN, at, self.clients, "terms") for at in range(self.clients)]
+        roster = Roster(self.ids)
         self.circuit = self.plan or self.seal.circuit
-        self.server = ThresholdServer(RUN, Roster(self.ids), self.circuit)
+        seats = [Seat(RUN, roster, at, "terms", SystemRandomness()) for at in range(self.clients)]
+        self.ends = [ThresholdClient(seat, self.asked) for seat in seats]
+        self.server = ThresholdServer(RUN, roster, lambda *given: (self.circuit(*given), 0.0))
         self.sent: list[tuple[str, int, bytes, bytes]] = []
         self.reserved = 0
+
+    def asked(self, due: Due) -> Asked:
+        """What each client derives from a request."""
+        circuit = self.circuit(due.form, self.clients, due.largest, due.opens)
+        return Asked(circuit, due.form, due.largest, self.seal.deviation(due.form, self.clients))
+
+    def due(self, form: Form | None, block: dict[str, Any], largest: int) -> Due:
+        whole = np.concatenate([np.asarray(values) for values in block.values()])
+        return Due(form, {name: len(values) for name, values in block.items()}, largest, lambda: whole)
 
     def open(self, form: Form | None, blocks: list[dict[str, Any]], largest: int, last: bool = False) -> Any:
         """What the server opens of the clients' blocks."""
         length = sum(map(len, blocks[0].values())) if form is None else len(blocks[0][form.block])
-        circuit = self.circuit(form, self.clients, largest, length)
-        asked = Asked(circuit, form, largest, self.seal.deviation(form, self.clients))
-        arrays = [{name: np.asarray(values) for name, values in block.items()} for block in blocks]
+        dues = [self.due(form, block, largest) for block in blocks]
 
-        def exchange(name: str, out: Mapping[str, bytes]) -> dict[str, Any]:
+        def exchange(trip: Trip) -> dict[str, Any]:
             replies: dict[str, Any] = {}
-            for client, message in out.items():
+            name = trip.name
+            for client, message in trip.messages.items():
                 number = self.ids.index(client)
                 if self.fail(name, number):
                     replies[client] = Dropped("its machine is gone")
                     continue
                 sent = self.tamper(name, number, message, False)
                 try:
-                    reply = self.ends[number].step(sent, asked, lambda n=number: arrays[n])  # type: ignore[misc]
+                    carries = name in ("lead", "join", "input")
+                    reply = self.ends[number].step(sent, dues[number] if carries else None)
                 except HushtuneError as error:
                     replies[client] = Dropped(f"refused: {error}")
                     continue
@@ -104,7 +117,8 @@ class Room:
         def reserve() -> None:
             self.reserved += 1
 
-        return self.server.open(b"request", form, length, largest, exchange, last, reserve)
+        ask = Ask(b"request", len(dues[0].blocks), largest, self.clients, last, form, length)
+        return converse(self.server.open(ask), exchange, reserve).values
 
     def close(self) -> None:
         for end in self.ends:

@@ -7,9 +7,18 @@ import pytest
 from numpy.polynomial import chebyshev
 
 import hushtune as ht
-from hushtune.errors import SettingError
-from hushtune.forms import Form
-from hushtune.mhe.circuits import LARGEST, PARAMETERS, Circuit, circuit, inputs, levels_of, offset_of, segments
+from hushtune.core.errors import SettingError
+from hushtune.seals.forms import Form
+from hushtune.seals.threshold.circuits import (
+    LARGEST,
+    PARAMETERS,
+    Circuit,
+    circuit,
+    inputs,
+    levels_of,
+    offset_of,
+    segments,
+)
 
 SMALL, LARGE = (PARAMETERS[ring] for ring in sorted(PARAMETERS))
 

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.openfhe.harness import joint, measured
+from tests.seals.threshold.harness import joint, measured
 
-from hushtune.forms import Form
-from hushtune.mhe.circuits import PARAMETERS, circuit, segments
+from hushtune.seals.forms import Form
+from hushtune.seals.threshold.circuits import PARAMETERS, circuit, segments
+
+pytestmark = pytest.mark.mhe
 
 PARTIES = 5
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import hushtune as ht
-from hushtune.errors import MissingExtraError, SettingError
-from hushtune.mhe import environment
+from hushtune.core.errors import MissingExtraError, SettingError
+from hushtune.seals.threshold import environment
 
 
 @pytest.fixture(autouse=True)
@@ -101,4 +101,4 @@ def test_without_openfhe_a_run_is_refused_before_anything_is_scored(place: Path)
         MissingExtraError,
         match=f"needs OpenFHE in a Python of its own, but {place} holds none: run `hushtune mhe setup`",
     ):
-        ht.tune(clients, space.grid(x=3), method=ht.Combine(), seal=ht.Threshold(), quiet=True)
+        ht.tune(clients, space.grid(x=3), method=ht.Combine(), seal=ht.Threshold(), observer=ht.Silent())

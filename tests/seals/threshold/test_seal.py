@@ -10,15 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.openfhe.harness import RUN, Room
+from tests.seals.threshold.harness import RUN, Room
 
 import hushtune as ht
-from hushtune.errors import AbortedError, RefusedError, WireError
-from hushtune.forms import Form
-from hushtune.mhe.circuits import MOST_OPENINGS, PARAMETERS, Circuit, segments
-from hushtune.mhe.process import Sidecar
-from hushtune.seals.threshold_client import ThresholdClient
-from hushtune.wire import pack, unpack
+from hushtune.core.errors import AbortedError, RefusedError, WireError
+from hushtune.core.wire import pack, unpack
+from hushtune.seals.ends import Due
+from hushtune.seals.forms import Form
+from hushtune.seals.threshold.circuits import MOST_OPENINGS, PARAMETERS, Circuit, segments
+from hushtune.seals.threshold.process import Sidecar
+
+pytestmark = pytest.mark.mhe
 
 Make = Callable[..., Room]
 DENSE = Form("counts", at_least=4)
@@ -112,10 +114,8 @@ def test_an_input_is_given_again_without_asking_for_it_again(room: Make) -> None
     here = room(2)
     here.open(DENSE, COUNTS[:2], 8)
     (message, reply) = next((m, r) for name, number, m, r in here.sent if name == "input" and number == 1)
-    from hushtune.seals.threshold_client import Asked
-
-    asked = Asked(here.circuit(DENSE, 2, 8, 5), DENSE, 8, 0.01)
-    assert here.ends[1].step(message, asked) == reply
+    due = here.due(DENSE, COUNTS[1], 8)
+    assert here.ends[1].step(message, Due(due.form, due.blocks, due.largest)) == reply
 
 
 def test_a_set_of_keys_opens_only_so_much(room: Make) -> None:
@@ -136,7 +136,7 @@ def test_mismatched_parameters_are_refused(room: Make) -> None:
 
     here = room(2, plan=lambda form, clients, largest, length: given.pop(0) if len(given) > 1 else given[0])
     here.open(None, COUNTS[:2], 8)
-    here.server._plan = lambda form, clients, largest, length: small  # while clients derive the other ring
+    here.server._plan = lambda form, clients, largest, length: (small, 0.0)  # while clients derive the other ring
     with pytest.raises(AbortedError, match="other parameters than the keys were made for"):
         here.open(None, COUNTS[:2], 8)
 
@@ -163,7 +163,7 @@ def test_a_sidecar_that_is_killed_loses_its_share(room: Make) -> None:
 
 
 def test_messages_out_of_order_or_of_another_form_are_refused() -> None:
-    client = ThresholdClient(RUN, 1, 2, "terms")
+    client = Room(2).ends[1]
     header: dict[str, Any] = {"kind": "threshold", "run": RUN, "round": 0, "trip": "decrypt", "turn": 0, "last": False}
     with pytest.raises(WireError, match="changed on its way"):
         client.step(pack({**header, "digest": "0"}, b"x"), None)

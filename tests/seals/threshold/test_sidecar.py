@@ -8,7 +8,7 @@ import struct
 import numpy as np
 import pytest
 
-from hushtune.mhe import sidecar
+from hushtune.seals.threshold import sidecar
 
 RING = 512
 PRIMES = (1073479681, 1073184769)  # 1 modulo 1024

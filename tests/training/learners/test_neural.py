@@ -6,14 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 import hushtune as ht
-import torch
+from hushtune.client.objectives.stacked import order_of
 from hushtune.data import load
 from hushtune.data.splits import shares
-from hushtune.objectives.stacked import order_of
 from hushtune.training import FedAvg
-from torch import nn
+
+pytestmark = pytest.mark.torch
 
 DATA = load("digits")
 PARTS = shares("dirichlet:1", DATA.train, 5, seed=0)
@@ -41,11 +43,11 @@ CONFIGS = [
 
 def test_many_configs_at_once_equal_each_alone() -> None:
     objective = ht.TorchObjective(network, epochs=2)
-    together = FedAvg(3).train(clients(objective), CONFIGS, jobs=1, quiet=True)
+    together = FedAvg(3).train(clients(objective), CONFIGS, jobs=1, observer=ht.Silent())
     losses = together.losses(DATA.test)
     assert losses.min() < 0.3
     for place in (0, 5, 11, 17):
-        alone = FedAvg(3).train(clients(objective), [CONFIGS[place]], jobs=1, quiet=True)
+        alone = FedAvg(3).train(clients(objective), [CONFIGS[place]], jobs=1, observer=ht.Silent())
         ours, theirs = together.model(place).state_dict(), alone.model(0).state_dict()
         for name, value in ours.items():
             torch.testing.assert_close(value, theirs[name], rtol=1e-3, atol=1e-4)
@@ -55,7 +57,7 @@ def test_many_configs_at_once_equal_each_alone() -> None:
 def test_one_config_equals_a_plain_pytorch_loop() -> None:
     config, rounds, epochs = {"lr": 0.2, "momentum": 0.9, "decay": 0.5}, 2, 2
     objective = ht.TorchObjective(plain, epochs=epochs)
-    trained = FedAvg(rounds, seed=4).train(clients(objective), [config], jobs=1, quiet=True)
+    trained = FedAvg(rounds, seed=4).train(clients(objective), [config], jobs=1, observer=ht.Silent())
     server = objective.network((), 4)
     total = sum(map(len, PARTS))
     for number in range(rounds):
@@ -85,7 +87,7 @@ def test_one_config_equals_a_plain_pytorch_loop() -> None:
 def test_architectures_are_grouped_and_the_diverged_are_left_out() -> None:
     objective = ht.TorchObjective(network, epochs=2)
     configs = [{"lr": 0.1, "width": 16}, {"lr": 0.1, "width": 8}, {"lr": 1e30, "width": 8}, {"lr": 0.01, "width": 16}]
-    trained = FedAvg(2).train(clients(objective), configs, jobs=1, quiet=True)
+    trained = FedAvg(2).train(clients(objective), configs, jobs=1, observer=ht.Silent())
     losses = trained.losses(DATA.test)
     assert len(trained.groups) == 2
     assert np.isnan(losses[2])
@@ -96,9 +98,9 @@ def test_architectures_are_grouped_and_the_diverged_are_left_out() -> None:
 def test_server_knobs_resuming_and_processes(tmp_path: Path) -> None:
     objective = ht.TorchObjective(network, epochs=1)
     configs = [{"lr": 0.1, "server_lr": 0.7, "server_momentum": 0.5}, {"lr": 0.1}]
-    one = FedAvg(2).train(clients(objective), configs, jobs=1, quiet=True)
-    two = FedAvg(2).train(clients(objective), configs, jobs=2, folder=tmp_path, quiet=True)
-    again = FedAvg(2).train(clients(objective), configs, jobs=2, folder=tmp_path, quiet=True)
+    one = FedAvg(2).train(clients(objective), configs, jobs=1, observer=ht.Silent())
+    two = FedAvg(2).train(clients(objective), configs, jobs=2, folder=tmp_path, observer=ht.Silent())
+    again = FedAvg(2).train(clients(objective), configs, jobs=2, folder=tmp_path, observer=ht.Silent())
     for name, value in one.model(0).state_dict().items():
         torch.testing.assert_close(value, two.model(0).state_dict()[name])
         torch.testing.assert_close(value, again.model(0).state_dict()[name])
@@ -108,7 +110,8 @@ def test_server_knobs_resuming_and_processes(tmp_path: Path) -> None:
 def test_the_seed_sets_the_start() -> None:
     objective = ht.TorchObjective(network, epochs=1)
     starts = [
-        FedAvg(1, seed=s).train(clients(objective), [{"lr": 1e-9}], jobs=1, quiet=True).model(0) for s in (0, 0, 1)
+        FedAvg(1, seed=s).train(clients(objective), [{"lr": 1e-9}], jobs=1, observer=ht.Silent()).model(0)
+        for s in (0, 0, 1)
     ]
     assert torch.equal(starts[0][0].weight, starts[1][0].weight)
     assert not torch.equal(starts[0][0].weight, starts[2][0].weight)

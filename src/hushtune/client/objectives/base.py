@@ -12,8 +12,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from hushtune.errors import ObjectiveError, SettingError
-from hushtune.space import Config, FloatArray, Space
+from hushtune.core.errors import ObjectiveError, SettingError
+from hushtune.core.space import Config, FloatArray, Space
 
 
 @runtime_checkable

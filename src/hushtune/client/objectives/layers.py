@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch.nn import functional
-
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 
 class _Linear(torch.autograd.Function):

@@ -8,18 +8,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hushtune.checks import integer, number
-from hushtune.errors import SettingError, missing
-from hushtune.fingerprint import fingerprint
-from hushtune.rows import Split, held_out
-from hushtune.space import Config, FloatArray, Space
+from hushtune.client.rows import Split, held_out
+from hushtune.core.checks import integer, number
+from hushtune.core.errors import SettingError, missing
+from hushtune.core.fingerprint import fingerprint
+from hushtune.core.space import Config, FloatArray, Space
 
 try:
+    import torch
+    from torch import Tensor, nn
     from torch.nn import functional
 
-    import torch
-    from hushtune.objectives.stacked import Knobs, Trainer, prepared
-    from torch import Tensor, nn
+    from hushtune.client.objectives.stacked import Knobs, Trainer, prepared
 except ImportError as error:
     raise missing("TorchObjective", "torch", error) from None
 

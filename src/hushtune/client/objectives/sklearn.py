@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.checks import integer, number
-from hushtune.errors import SettingError
-from hushtune.fingerprint import fingerprint
-from hushtune.rows import Split
-from hushtune.space import Config, FloatArray, Space
+from hushtune.client.rows import Split
+from hushtune.core.checks import integer, number
+from hushtune.core.errors import SettingError
+from hushtune.core.fingerprint import fingerprint
+from hushtune.core.space import Config, FloatArray, Space
 
 
 @dataclass(frozen=True)

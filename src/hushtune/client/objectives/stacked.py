@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-import torch
-from hushtune.errors import SettingError
-from hushtune.objectives.layers import quicken
-from torch import Tensor, nn
+from hushtune.client.objectives.layers import quicken
+from hushtune.core.errors import SettingError
 
 Weights = dict[str, Tensor]
 Loss = Callable[[Tensor, Tensor], Tensor]

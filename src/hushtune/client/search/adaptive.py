@@ -12,14 +12,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hushtune.checks import integer
-from hushtune.client import Party, Trial
-from hushtune.errors import SettingError, described, missing
-from hushtune.fingerprint import fingerprint
-from hushtune.objectives.base import Objective, checked_losses
-from hushtune.progress import Advance, Even
-from hushtune.search import DIED, Search, attempt, default_jobs
-from hushtune.space import Domain, Space, space_of
+from hushtune.client.client import Party, Trial
+from hushtune.client.objectives.base import Objective, checked_losses
+from hushtune.client.search.base import DIED, Search, attempt, default_jobs
+from hushtune.core.checks import integer
+from hushtune.core.codec import reads
+from hushtune.core.errors import SettingError, described, missing
+from hushtune.core.fingerprint import fingerprint
+from hushtune.core.observer import Advance, Even
+from hushtune.core.space import Domain, Space, space_of
 
 SAMPLERS = ("tpe", "random", "gp")
 _PIECES = 10  # a client's search is written down, and may be interrupted, after each of so many pieces
@@ -50,7 +51,7 @@ class Adaptive(Search):
 
     def key(self, space: Space) -> str:
         """One text per search: the number of trials is not part of it, so that a longer one goes on from a shorter."""
-        return fingerprint([space.to_json(), self.sampler, self.seed])
+        return fingerprint([space.text, self.sampler, self.seed])
 
     def work(self, parties: int, domain: Domain) -> int:
         """Each has its trials."""
@@ -71,21 +72,21 @@ class Adaptive(Search):
         key = self.key(space)
         first = {at: self._next(party, space, key, private, begins=True) for at, party in enumerate(parties)}
         tasks = {at: task for at, task in first.items() if task is not None}
-        bar = self._begun(parties, tasks, space, key, advance, private)
+        bar = self._begun(parties, tasks, space, key, advance)
         searching = len(tasks)
 
         def after(at: int, outcome: list[Trial] | str) -> Task | None:
             nonlocal searching
-            party, who = parties[at], None if private else at
+            party = parties[at]
             if isinstance(outcome, str):
                 piece, *others = self._pieces(self._missing(party, space, key))
                 searching -= 1
                 party.fail(self.seed, outcome)
-                bar.count(piece, who)
+                bar.count(piece, at)
                 bar.owe(others, bar.done + searching, searching)
                 return None
             party.keep_search(key, len(party.searched(key)), outcome)
-            bar.count(len(outcome), who)
+            bar.count(len(outcome), at)
             return self._next(party, space, key, private, begins=False)
 
         in_turns(tasks, after, jobs, apart)
@@ -98,7 +99,6 @@ class Adaptive(Search):
         space: Space,
         key: str,
         advance: Advance,
-        private: bool,
     ) -> Even:
         """A bar that has counted what is done already, and that owes what those who cannot search will not do."""
         missing = [
@@ -106,7 +106,7 @@ class Adaptive(Search):
         ]
         typical, bar = median_low([count for count in missing if count is not None] or [self.trials]), Even(advance)
         for at, count in enumerate(missing):
-            advance(self.trials - (typical if count is None else count), None if private else at)
+            advance(self.trials - (typical if count is None else count), at)
         for at, count in enumerate(missing):
             if count is None:
                 bar.owe(self._pieces(typical), sum(other < at for other in tasks), len(tasks))
@@ -159,6 +159,9 @@ class Adaptive(Search):
 def search_from_json(raw: Mapping[str, Any]) -> Search:
     """The search that `Search.to_json` wrote, or that a study names."""
     return Adaptive(**raw) if "trials" in raw or "sampler" in raw else Search(**raw)
+
+
+reads(Search, search_from_json)
 
 
 def _need_torch() -> None:
@@ -259,7 +262,8 @@ def in_turns(first: Mapping[int, Task], after: Callable[[int, Any], Task | None]
     try:
         running = {pool.submit(task): (at, task) for at, task in first.items()}
         while running:
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
+            over = wait(running, return_when=FIRST_COMPLETED).done
+            for future in [one for one in running if one in over]:  # in the order in which they were begun
                 at, task = running.pop(future)
                 try:
                     outcome = future.result()

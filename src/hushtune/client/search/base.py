@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass
 from statistics import median_low
 from typing import Any, Literal, TypeVar
 
-from hushtune.checks import integer
-from hushtune.client import Party
-from hushtune.errors import SettingError, described
-from hushtune.objectives.base import Objective, checked_losses
-from hushtune.progress import Advance, Even
-from hushtune.space import Candidates, Config, Domain, FloatArray
+from hushtune.client.client import Party
+from hushtune.client.objectives.base import Objective, checked_losses
+from hushtune.core.checks import integer
+from hushtune.core.errors import SettingError, described
+from hushtune.core.observer import Advance, Even
+from hushtune.core.space import Candidates, Config, Domain, FloatArray
 
 LARGEST_SEED = 2**31 - 1
 _TASKS_PER_JOB = 4
@@ -45,7 +45,7 @@ class Search:
             sampler: "tpe", "random", or "gp", which needs PyTorch.
             seed: of the sampler and of the objective. Public.
         """
-        from hushtune.adaptive import Adaptive
+        from hushtune.client.search.adaptive import Adaptive
 
         return Adaptive(seed, trials, sampler)
 

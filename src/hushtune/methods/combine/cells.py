@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtune.errors import SettingError
-from hushtune.space import Choice, FloatArray, Space
+from hushtune.core.errors import SettingError
+from hushtune.core.space import Choice, FloatArray, Space
 
 MOST_CELLS = 4_096  # what fits into one ciphertext of the smallest ring, twice
 Places = NDArray[np.int64]

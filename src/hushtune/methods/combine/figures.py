@@ -1,46 +1,62 @@
-"""What a report shows of clients' configs that were combined: the cells that are dense, and the clusters."""
+"""What a report shows of configs that were combined: the cells that are dense, and the clusters."""
 
 from __future__ import annotations
 
 from html import escape
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtune.methods import method_from_json
-from hushtune.methods.cells import Cells
-from hushtune.methods.combine import Combine
-from hushtune.methods.combining import config_at
-from hushtune.methods.tallies import means_of
-from hushtune.reporting.plots import knob_ends, svg_of
-from hushtune.result import Opened, Result
-from hushtune.space import Choice, Config, FloatArray, Space
-from hushtune.svg import Box, text
+from hushtune.core.plots import knob_ends, svg_of
+from hushtune.core.space import Choice, Config, FloatArray, Space
+from hushtune.core.svg import Box, text
+from hushtune.methods.combine.cells import Cells
+from hushtune.methods.combine.strategies import config_at
+from hushtune.methods.combine.tallies import means_of
+from hushtune.methods.figures import Figure, Opening, Told, notes_figure, value_text
+
+if TYPE_CHECKING:
+    from hushtune.methods.combine.method import Combine
 
 
-def cells_plot(result: Result) -> str:
+def figures_of(method: Combine, told: Told) -> list[Figure]:
+    """Dense cells, the clusters, and what the method noted."""
+    found, knobs = clusters(method, told), list(told.candidates.space.knobs)
+    rows = [(n, *(value_text(config[k]) for k in knobs), f"{score:.4g}") for n, (config, score) in enumerate(found, 1)]
+    words = "Cells of the grid over the clients' good configs; dense ones are marked, the diamond is the chosen config."
+    cells = cells_plot(method, told)
+    centres = "The clusters' centres and mean scores, the best first; only opened values are used."
+    return [
+        *([Figure(words, cells)] if cells else []),
+        Figure(centres, columns=("cluster", *knobs, "mean score"), rows=tuple(rows)),
+        notes_figure(told, "computed from what was opened"),
+    ]
+
+
+def cells_plot(method: Combine, told: Told) -> str:
     """The grid over two knobs: dense cells, what is known of the others, and where the chosen config lies.
 
     Empty if there is no grid, or not over two knobs.
     """
-    method, space = _method(result), _space(result)
+    space = method.space(told.candidates)
     if method.strategy != "dbscan" or len(space.knobs) != 2:
         return ""
-    cells, values = Cells(space, method.cell), np.asarray(result.opened[0].blocks["counts"], dtype=np.float64)
-    dense = _dense(result, method, values).reshape(cells.shape)
+    cells, values = Cells(space, method.cell), np.asarray(told.opened[0].blocks["counts"], dtype=np.float64)
+    dense = _dense(told, method, values).reshape(cells.shape)
     shade = np.clip(values / max(1.0, float(values.max())), 0, 1).reshape(cells.shape)
     (across, up), box = tuple(space.knobs), Box(150, 20, 420, 300)
     parts = []
     for (column, row), known in np.ndenumerate(values.reshape(cells.shape)):
-        is_dense, known_too = dense[column, row], "" if result.opened[0].form else f", opened {known:g}"
-        told = f"{'dense' if is_dense else 'not dense'}{known_too}"
+        is_dense, known_too = dense[column, row], "" if told.opened[0].form else f", opened {known:g}"
+        tip = f"{'dense' if is_dense else 'not dense'}{known_too}"
         strong = 0.15 + 0.7 * shade[column, row]
         style = f'class="cell{" chosen" if is_dense else ""}" fill-opacity="{strong:.2f}"'
         (left, right), (low, high) = _span(cells, across, column), _span(cells, up, row)
         corner = f'x="{box.left + left * box.width:.1f}" y="{box.top + (1 - high) * box.height:.1f}"'
         size = f'width="{(right - left) * box.width - 1:.1f}" height="{(high - low) * box.height - 1:.1f}"'
-        parts.append(f"<rect {style} {corner} {size}><title>{escape(told)}</title></rect>")
-    x, y = (_place(space, name, result.config) for name in (across, up))
+        parts.append(f"<rect {style} {corner} {size}><title>{escape(tip)}</title></rect>")
+    x, y = (_place(space, name, told.config) for name in (across, up))
     px, py = box.left + x * box.width, box.top + (1 - y) * box.height
     parts.append(f'<path class="posterior" d="M{px:.1f} {py - 7:.1f}l7 7l-7 7l-7 -7z"><title>chosen</title></path>')
     for word, place in knob_ends(space, across):
@@ -52,9 +68,9 @@ def cells_plot(result: Result) -> str:
     return svg_of("plot-cells", 370, parts)
 
 
-def clusters(result: Result) -> list[tuple[Config, float]]:
+def clusters(method: Combine, told: Told) -> list[tuple[Config, float]]:
     """The clusters' centres and mean scores, as far as what was opened tells."""
-    space, opened = _space(result), result.opened[-1]
+    space, opened = method.space(told.candidates), told.opened[-1]
     quotients = _quotients(opened)
     groups = len(quotients) // (space.width + 1)
     centres, scores = means_of(quotients, groups)
@@ -62,7 +78,7 @@ def clusters(result: Result) -> list[tuple[Config, float]]:
     return sorted(found, key=lambda one: -one[1])
 
 
-def _quotients(opened: Opened) -> FloatArray:
+def _quotients(opened: Opening) -> FloatArray:
     sums = np.asarray(opened.blocks["sums"], dtype=np.float64)
     if opened.form is not None:
         return sums
@@ -70,20 +86,10 @@ def _quotients(opened: Opened) -> FloatArray:
     return np.asarray(sums / np.tile(counts, len(sums) // len(counts)))
 
 
-def _method(result: Result) -> Combine:
-    method = method_from_json(result.method)
-    assert isinstance(method, Combine)
-    return method
-
-
-def _space(result: Result) -> Space:
-    return _method(result).space(result.candidates)
-
-
-def _dense(result: Result, method: Combine, values: FloatArray) -> NDArray[np.bool_]:
-    if result.opened[0].form is not None:
+def _dense(told: Told, method: Combine, values: FloatArray) -> NDArray[np.bool_]:
+    if told.opened[0].form is not None:
         return np.asarray(values > 0)
-    return method.dense(values, result.candidates, result.opened[0].noise_variance)
+    return method.dense(values, told.candidates, told.opened[0].noise_variance)
 
 
 def _span(cells: Cells, name: str, number: int) -> tuple[float, float]:

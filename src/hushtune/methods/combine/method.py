@@ -9,22 +9,24 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtune.adaptive import Adaptive
-from hushtune.bounds import Bound, Tally
-from hushtune.checks import integer, number
-from hushtune.errors import AbortedError, SettingError
-from hushtune.method import Facts, Method, Openings
-from hushtune.methods.cells import Cells
-from hushtune.methods.combining import Cluster, combined, config_at, dbscan, good, linear, ranked, scores_of
+from hushtune.client.pairs import Pairs, read
+from hushtune.client.rows import MOST_VOTERS
+from hushtune.client.search.adaptive import Adaptive
+from hushtune.client.search.base import Search
+from hushtune.core.checks import integer, number
+from hushtune.core.errors import AbortedError, SettingError
+from hushtune.core.space import Candidates, Config, FloatArray, Space
+from hushtune.methods.base import Facts, Method, Openings
+from hushtune.methods.combine.cells import Cells
+from hushtune.methods.combine.figures import figures_of
+from hushtune.methods.combine.strategies import Cluster, combined, config_at, dbscan, good, linear, ranked, scores_of
+from hushtune.methods.combine.tallies import SMALLEST_CELL, CellCounts, ConfigSums, means_of
 from hushtune.methods.contributions import MOST_SENT, SentPairs, loss_range
-from hushtune.methods.tallies import SMALLEST_CELL, CellCounts, ConfigSums, means_of
-from hushtune.pairs import Pairs, read
+from hushtune.methods.figures import Figure, Told
+from hushtune.privacy.bounds import Bound, Tally
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.skellam import IntArray
-from hushtune.rows import MOST_VOTERS
+from hushtune.privacy.noise.skellam import IntArray
 from hushtune.seals.base import Seal
-from hushtune.search import Search
-from hushtune.space import Candidates, Config, FloatArray, Space
 
 Strategy = Literal["mean", "median", "trimmed", "best-mean", "best-median", "dbscan"]
 Form = Literal["pairs", "sums", "noisy sums"]
@@ -133,7 +135,7 @@ class Combine(Method):
         return replace(found, min_points=self.min_points or min(least, reached))
 
     def _settled_form(self, facts: Facts) -> Form:
-        free = facts.privacy is None and facts.seal.name == "clear"
+        free = facts.privacy is None and facts.seal.shows_each
         allowed: tuple[Form, ...] = ("noisy sums",) if facts.privacy is not None else ("sums",)
         if free:
             allowed = ("pairs", "sums")
@@ -189,6 +191,10 @@ class Combine(Method):
         second = self.query(candidates, Search(), clusters=(0,) * cells).bound
         return first, second
 
+    def figures(self, told: Told) -> list[Figure]:
+        """Dense cells and clusters; the clients' pairs, if those were opened."""
+        return super().figures(told) or figures_of(self, told)
+
     def run(self, run: Openings) -> Config:
         """Combines what is opened."""
         space = self.space(run.candidates)
@@ -221,7 +227,7 @@ class Combine(Method):
         query = self.query(run.candidates, run.search)
         assert self.min_points is not None
         if self.form == "sums":
-            return np.asarray(run.sealed(query)["counts"].at_least(self.min_points).open() > 0)
+            return np.asarray(run.unopened(query)["counts"].at_least(self.min_points).open() > 0)
         return self.dense(run.sum(query)["counts"], run.candidates, run.noise_variance())
 
     def dense(self, counts: IntArray | FloatArray, candidates: Candidates, noise_variance: float) -> NDArray[np.bool_]:
@@ -239,7 +245,7 @@ class Combine(Method):
 
     def _clusters(self, run: Openings, query: ConfigSums, least: int) -> list[Cluster]:
         """Means of the clusters' configs and scores (lines 22 to 28). Their sizes are not needed, and not opened."""
-        total = run.sealed(query)
+        total = run.unopened(query)
         quotients = total["sums"].over(total["counts"], least * query.unit, query.unit).open()
         centres, scores = means_of(quotients, query.groups)
         return ranked([Cluster(*found, 0.0) for found in zip(centres, scores.tolist(), strict=True)])

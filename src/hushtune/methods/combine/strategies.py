@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from optuna.distributions import BaseDistribution
 
-from hushtune.pairs import Pairs
-from hushtune.space import Choice, Config, Float, FloatArray, Int, Space
+from hushtune.client.pairs import Pairs
+from hushtune.core.space import Choice, Config, Float, FloatArray, Int, Space
 
 Strategy = Callable[[FloatArray], FloatArray]
 _TRIMMED = 0.1  # of the values, at either end

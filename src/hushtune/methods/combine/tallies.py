@@ -9,18 +9,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hushtune.bounds import Tally
-from hushtune.checks import integer, number
-from hushtune.client import Party
-from hushtune.errors import NoLossError, SettingError
-from hushtune.methods.cells import Cells
-from hushtune.methods.combining import good, linear, scores_of
+from hushtune.client.client import Party
+from hushtune.client.pairs import Pairs
+from hushtune.client.query import register
+from hushtune.client.search.base import Search
+from hushtune.core.checks import integer, number
+from hushtune.core.errors import NoLossError, SettingError
+from hushtune.core.space import Domain, FloatArray, Space, space_of
+from hushtune.methods.combine.cells import Cells
+from hushtune.methods.combine.strategies import good, linear, scores_of
 from hushtune.methods.contributions import MOST_SENT, OfSearch
-from hushtune.pairs import Pairs
-from hushtune.privacy.skellam import IntArray
-from hushtune.query import register
-from hushtune.search import Search
-from hushtune.space import Domain, FloatArray, Space, space_of
+from hushtune.privacy.bounds import Tally
+from hushtune.privacy.noise.skellam import IntArray
 
 SMALLEST_CELL = 0.01
 
@@ -49,6 +49,7 @@ class _GoodConfigs(OfSearch):
     unit: int
     shared: bool
     send: ClassVar[int] = MOST_SENT  # type: ignore[misc]
+    per_candidate: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

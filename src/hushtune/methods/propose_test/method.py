@@ -9,22 +9,24 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from hushtune.bounds import Scores
-from hushtune.checks import integer, number, up
-from hushtune.client import Party
-from hushtune.curated import MECHANISMS, Curated, Mechanism
-from hushtune.errors import ObjectiveError, SettingError
-from hushtune.method import Facts, Method, Openings
+from hushtune.client.client import Party
+from hushtune.client.query import Query, register
+from hushtune.client.rows import MOST_VOTERS
+from hushtune.client.search.base import LARGEST_SEED, Search
+from hushtune.core.checks import integer, number, up
+from hushtune.core.errors import ObjectiveError, SettingError
+from hushtune.core.space import Candidates, Config, FloatArray
+from hushtune.methods.base import Facts, Method, Openings
 from hushtune.methods.contributions import loss_range
-from hushtune.methods.doubling import going, level, most_tests, moved, room
+from hushtune.methods.figures import Figure, Told
+from hushtune.methods.propose_test.doubling import going, level, most_tests, moved, room
+from hushtune.methods.propose_test.figures import figures_of
 from hushtune.privacy.accounting import epsilon_of
+from hushtune.privacy.bounds import Scores
+from hushtune.privacy.events.steps import PureTests
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.skellam import IntArray
-from hushtune.privacy.steps import PureTests
-from hushtune.query import register
-from hushtune.rows import MOST_VOTERS
-from hushtune.search import LARGEST_SEED, Search
-from hushtune.space import Candidates, Config, FloatArray
+from hushtune.privacy.noise.skellam import IntArray
+from hushtune.seals.oracle import MECHANISMS, Mechanism, Oracle
 
 STEPS = 1_024  # of the integer grid, from the worst score to the best
 _STOPS = ("worst-case", "filter")
@@ -33,7 +35,7 @@ Validation = Literal["own", "public"] | int
 
 @register
 @dataclass(frozen=True)
-class CandidateScores:
+class CandidateScores(Query):
     """A unit's score of every candidate, from 0 to 1, for a curator who tests their sums.
 
     Args:
@@ -52,6 +54,7 @@ class CandidateScores:
     name: ClassVar[str] = "curated-scores"
     version: ClassVar[int] = 1
     meaning: ClassVar[str] = "scores, one entry per candidate"
+    per_candidate: ClassVar[bool] = False  # what is opened are answers about them
 
     def __post_init__(self) -> None:
         integer("seed", self.seed, 0, LARGEST_SEED)
@@ -106,11 +109,27 @@ class _Tested(Method):
             )
         object.__setattr__(self, "losses", loss_range(self.losses))
 
+    @property
+    def scored_on(self) -> str:
+        """As the statement says it."""
+        if self.validation == "own":
+            return "rows of each unit's own, which the guarantee covers like all its rows."
+        if self.validation == "public":
+            return "rows that were declared PUBLIC. The guarantee does not cover them."
+        return (
+            f"{self.validation} protected rows that all units share. The guarantee covers them, if a score is a mean "
+            "over them: one of them then moves every unit's score by 1/rows."
+        )
+
+    def figures(self, told: Told) -> list[Figure]:
+        """The answers, test by test."""
+        return figures_of(told)
+
     def _guarded(self, facts: Facts) -> Privacy:
         """The guarantee, if there is one and the seal is a curator's."""
         if facts.privacy is None:
             raise SettingError(f"method '{self.name}' needs privacy: without, take the best candidate")
-        if facts.seal.noise_at != "curator":
+        if not facts.seal.tests:
             raise SettingError(
                 f"method '{self.name}' needs a server that is trusted with every client's scores: give seal=Curator(), "
                 f"but got seal '{facts.seal.name}'"
@@ -179,6 +198,11 @@ class ProposeTest(_Tested):
     units: int | None = None
     name: ClassVar[str] = "propose-test"
 
+    @property
+    def drawn(self) -> str:
+        """Of AboveThreshold, on the level and on each score."""
+        return "discrete Laplace noise, on every candidate twice,"
+
     def __post_init__(self) -> None:
         self._check()
         object.__setattr__(self, "granularity", number("granularity", self.granularity, 1e-4, 1, "[)"))
@@ -228,7 +252,7 @@ class ProposeTest(_Tested):
         most = room(self.granularity, self.start)
         units, made, found = 0, 0, self.default
 
-        def choose(curated: Curated) -> int:
+        def choose(curated: Oracle) -> int:
             nonlocal units, made, found
             units, step, made, found = 0, 1, 0, self.default
             while going(units, step, most) and made < (self.tests or 0):
@@ -269,6 +293,11 @@ class NoisyMax(_Tested):
     losses: tuple[float, float] = (0.0, 1.0)
     units: int | None = None
     name: ClassVar[str] = "noisy-max"
+
+    @property
+    def drawn(self) -> str:
+        """Of both mechanisms."""
+        return "coins"
 
     def __post_init__(self) -> None:
         self._check()

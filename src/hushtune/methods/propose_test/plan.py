@@ -12,17 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.calibration import calibrate, plan_of
-from hushtune.errors import SettingError
-from hushtune.expecting import Books, Setting
-from hushtune.methods.doubling import simulate
-from hushtune.methods.propose import STEPS, NoisyMax, ProposeTest
+from hushtune.client.rows import MOST_VOTERS
+from hushtune.core.errors import SettingError
+from hushtune.core.space import FloatArray
+from hushtune.methods.plan import Books, Setting
+from hushtune.methods.propose_test.doubling import simulate
+from hushtune.methods.propose_test.method import STEPS, NoisyMax, ProposeTest
+from hushtune.privacy.calibration import calibrate, plan_of
+from hushtune.privacy.events.steps import PureTests
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.skellam import IntArray
-from hushtune.privacy.steps import PureTests
-from hushtune.rows import MOST_VOTERS
-from hushtune.space import FloatArray
-from hushtune.tuning import method_to_json
+from hushtune.privacy.noise.skellam import IntArray
 
 SPREAD = 0.5
 _BEST = 0.95  # the best candidate's mean score
@@ -151,7 +150,7 @@ def expect_choice(choice: Choice, books: Books) -> ChoicePlan:
     return ChoicePlan(
         units=method.units,
         candidates=len(choice.candidates),
-        method=method_to_json(method),
+        method=method.to_json(),
         privacy=choice.privacy,
         spread=choice.spread,
         tests=events[0].times,

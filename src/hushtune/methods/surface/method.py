@@ -8,12 +8,15 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from hushtune.adaptive import Adaptive
-from hushtune.bounds import Bound
-from hushtune.checks import integer, number
-from hushtune.client import Party
-from hushtune.errors import SettingError
-from hushtune.method import Facts, Method, Openings
+from hushtune.client.client import Party
+from hushtune.client.pairs import Pairs, read
+from hushtune.client.rows import MOST_VOTERS
+from hushtune.client.search.adaptive import Adaptive
+from hushtune.client.search.base import Search, default_jobs
+from hushtune.core.checks import integer, number
+from hushtune.core.errors import SettingError
+from hushtune.core.space import Candidates, Config, Space
+from hushtune.methods.base import Facts, Method, Openings
 from hushtune.methods.contributions import (
     MOST_SENT,
     SMALLEST_SPREAD,
@@ -23,13 +26,12 @@ from hushtune.methods.contributions import (
     loss_range,
 )
 from hushtune.methods.decode import argmax, smooth
-from hushtune.methods.surfaces import KINDS, MOST_FOR_PROCESS, Kind, heterogeneity, surfaces
-from hushtune.pairs import Pairs, read
+from hushtune.methods.figures import Figure, Told
+from hushtune.methods.surface.figures import figures_of
+from hushtune.methods.surface.models import KINDS, MOST_FOR_PROCESS, Kind, heterogeneity, surfaces
+from hushtune.privacy.bounds import Bound
 from hushtune.privacy.guarantee import Privacy
-from hushtune.rows import MOST_VOTERS
 from hushtune.seals.base import Seal
-from hushtune.search import Search, default_jobs
-from hushtune.space import Candidates, Config, Space
 
 Form = Literal["pairs", "sum", "noisy sum"]
 _POINTS: Mapping[Form, int] = {"pairs": 4_096, "sum": 512, "noisy sum": 512}  # of a space, if no candidates are given
@@ -117,7 +119,7 @@ class Surface(Method):
         return Search.adaptive()
 
     def _form(self, privacy: Privacy | None, seal: Seal) -> Form:
-        if privacy is None and seal.name == "clear":
+        if privacy is None and seal.shows_each:
             return "pairs"
         if self.kind != "aplm":
             raise SettingError(
@@ -178,11 +180,15 @@ class Surface(Method):
         """Centred scores add up to nearly 0."""
         return 0.0 if self.form == "noisy sum" else None
 
-    def figures(self, parties: Sequence[Party], candidates: Candidates, search: Search) -> Mapping[str, float]:
+    def known(self, parties: Sequence[Party], candidates: Candidates, search: Search) -> Mapping[str, float]:
         """gamma_p of the clients' own searches."""
         query = PredictedScores(search, candidates, self.losses, self.send or MOST_SENT)
         found = [query.trials(party)[0].losses for party in parties if party.failure is None]
         return _heterogeneity([float(losses.min()) for losses in found if len(losses)], self.losses[1])
+
+    def figures(self, told: Told) -> list[Figure]:
+        """The clients' pairs, if those were opened."""
+        return figures_of(told) if told.pairs() else []
 
     def run(self, run: Openings) -> Config:
         """Builds the surface from what is opened, and takes its minimiser."""

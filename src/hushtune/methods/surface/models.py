@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hushtune.errors import SettingError
-from hushtune.pairs import Pairs
-from hushtune.space import FloatArray
+from hushtune.client.pairs import Pairs
+from hushtune.core.errors import SettingError
+from hushtune.core.space import FloatArray
 
 Kind = Literal["sgm", "sgm+u", "mplm", "aplm"]
 KINDS: tuple[Kind, ...] = ("sgm", "sgm+u", "mplm", "aplm")

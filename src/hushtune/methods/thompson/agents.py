@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtune.space import FloatArray
+from hushtune.core.space import FloatArray
 
 BoolArray = NDArray[np.bool_]
 _LENGTHSCALES = tuple(float(f"{value:.3g}") for value in np.geomspace(0.05, 2.0, 12))

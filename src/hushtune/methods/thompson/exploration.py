@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtune.checks import integer, number
-from hushtune.client import Party, Trial
-from hushtune.errors import NoLossError, ObjectiveError, SettingError, described
-from hushtune.fingerprint import fingerprint
-from hushtune.methods.agents import Draws, Features, Fit, best_untried, fitted, own_scores
+from hushtune.client.client import Party, Trial
+from hushtune.client.search.base import LARGEST_SEED, Search
+from hushtune.core.checks import integer, number
+from hushtune.core.errors import NoLossError, ObjectiveError, SettingError, described
+from hushtune.core.fingerprint import fingerprint
+from hushtune.core.observer import Advance, Even, unseen
+from hushtune.core.randomness import words
+from hushtune.core.space import Candidates, Choice, Config, Domain, FloatArray, config_key
 from hushtune.methods.contributions import loss_range
-from hushtune.methods.regions import MOST_REGIONS, regions_of
-from hushtune.progress import Advance, Even, unseen
-from hushtune.randomness import words
-from hushtune.search import LARGEST_SEED, Search
-from hushtune.space import Candidates, Choice, Config, Domain, FloatArray, config_key
+from hushtune.methods.thompson.agents import Draws, Features, Fit, best_untried, fitted, own_scores
+from hushtune.methods.thompson.regions import MOST_REGIONS, regions_of
 
 REFIT = 5  # observations between fits of an agent's own model
 OWN_FEATURES = 100  # of an agent's own model
@@ -79,6 +79,11 @@ class Explorers:
             raise SettingError(f"shared must be {self.regions * self.features} finite numbers, or none")
 
     @property
+    def own_run(self) -> str:
+        """Under whose id an agent keeps its trials."""
+        return self.run
+
+    @property
     def scored(self) -> tuple[Exploration, Candidates]:
         """An agent's trials up to this iteration."""
         return Exploration(self.seed, asked=self), self.candidates
@@ -87,7 +92,7 @@ class Explorers:
     def key(self) -> str:
         """What an agent's trials go by: the run, and all that must be the same in its iterations."""
         same = [getattr(self, one.name) for one in fields(Explorers) if one.name not in ("number", "shared")]
-        return fingerprint(["thompson", self.candidates.to_json(), *same[1:]])
+        return fingerprint(["thompson", self.candidates.text, *same[1:]])
 
     def phi(self, points: FloatArray) -> FloatArray:
         """The shared features at points of the unit cube."""
@@ -220,12 +225,14 @@ class Exploration(Search):
         party.keep_search(key, len(party.searched(key)), list(zip(configs, found, strict=True)))
 
     def _able(self, party: Party, private: bool) -> bool:
-        """Whether an agent can try anything."""
+        """Whether an agent has anything to try, and can."""
         if party.silent or party.client.objective is None:
             return False
         party.failure = None
         try:
-            if self.missing(party) and private and party.failed_before(self.seed):
+            if not self.missing(party):
+                return False
+            if private and party.failed_before(self.seed):
                 party.failure = "the objective failed in an earlier run; remove trials.db to try again"
         except Exception as error:
             party.failure = described(error)

@@ -9,16 +9,17 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from hushtune.bounds import Ball, Bound
-from hushtune.calibration import calibrate, plan_of
-from hushtune.checks import integer, kind, number
-from hushtune.client import Party
-from hushtune.errors import SettingError
-from hushtune.method import Facts, Method, Openings
-from hushtune.methods.agents import Draws, centred, own_mean, shortened, weights
+from hushtune.client.client import Party
+from hushtune.client.query import Query, register
+from hushtune.core.checks import integer, kind, number
+from hushtune.core.errors import SettingError
+from hushtune.core.space import Candidates, Config, FloatArray, Space
+from hushtune.methods.base import Facts, Method, Openings
 from hushtune.methods.contributions import loss_range
 from hushtune.methods.decode import argmax, smooth
-from hushtune.methods.exploration import (
+from hushtune.methods.figures import Figure, Told
+from hushtune.methods.thompson.agents import Draws, centred, own_mean, shortened, weights
+from hushtune.methods.thompson.exploration import (
     MOST_FEATURES,
     MOST_ITERATIONS,
     Explorers,
@@ -26,13 +27,14 @@ from hushtune.methods.exploration import (
     own_model,
     surface,
 )
-from hushtune.methods.regions import MOST_REGIONS, Weights, attention
+from hushtune.methods.thompson.figures import figures_of
+from hushtune.methods.thompson.regions import MOST_REGIONS, Weights, attention
 from hushtune.privacy.accounting import Budget, Sums, epsilon_of
+from hushtune.privacy.bounds import Ball, Bound
+from hushtune.privacy.calibration import calibrate, plan_of
 from hushtune.privacy.guarantee import DELTA_RANGE, EPSILON_RANGE, Privacy
-from hushtune.privacy.noise import Noise
-from hushtune.query import register
+from hushtune.privacy.noise.base import Noise
 from hushtune.seals.base import Seal
-from hushtune.space import Candidates, Config, FloatArray, Space
 
 SHORTEST = 1e-9  # norm
 STEPS = 1_024  # of the integer grid: the norm of an agent's vector
@@ -53,7 +55,7 @@ def _among(name: str, value: Any, known: tuple[str, ...]) -> None:
 
 @register
 @dataclass(frozen=True)
-class AgentVectors(Explorers):
+class AgentVectors(Explorers, Query):
     """The weights of an agent's model, clipped, and weighted for every sub-region's vector.
 
     Args:
@@ -72,6 +74,7 @@ class AgentVectors(Explorers):
     name: ClassVar[str] = "agent-vectors"
     version: ClassVar[int] = 1
     meaning: ClassVar[str] = "weights of the agents' models, one vector per sub-region"
+    per_candidate: ClassVar[bool] = False
     broadcast: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -118,7 +121,7 @@ class AgentVectors(Explorers):
 
 @register
 @dataclass(frozen=True)
-class AgentVotes(Explorers):
+class AgentVotes(Explorers, Query):
     """Equal votes for the candidates that an agent's own model expects the most of.
 
     Args:
@@ -348,6 +351,18 @@ class Thompson(Method):
         each = self.query("", candidates, 0, 0, ()).bound
         last = (self.votes("", candidates, 0, ()).bound,) if self.final == "vote" else ()
         return (*(each for _ in range(self.rounds)), *last)
+
+    def figures(self, told: Told) -> list[Figure]:
+        """How loud what agents shared was."""
+        return figures_of(told, AgentVectors.name)
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """Agents use what they find as they go."""
+        return (
+            "what agents do with what they find: their own trials and the configs that they use or publish depend on "
+            "their data, and nothing hides that; the config chosen here is covered",
+        )
 
     def total(self, candidates: Candidates, answered: int) -> float | None:
         """All votes of so many agents."""

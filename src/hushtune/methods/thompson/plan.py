@@ -11,13 +11,12 @@ import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from hushtune.calibration import calibrate, plan_of
-from hushtune.expecting import Books, Setting
-from hushtune.methods.regions import Weights, attention
-from hushtune.methods.thompson import STEPS, Thompson
+from hushtune.methods.plan import Books, Setting
+from hushtune.methods.thompson.method import STEPS, Thompson
+from hushtune.methods.thompson.regions import Weights, attention
 from hushtune.privacy.accounting import renyi_epsilon
+from hushtune.privacy.calibration import calibrate, plan_of
 from hushtune.privacy.guarantee import Privacy
-from hushtune.tuning import method_to_json
 
 AGREEMENT = 0.6
 HEARD, LOST = 0.65, 0.3  # cosines: from here on sharing helped, and below it did not, in `hushtune bench fts`
@@ -137,7 +136,7 @@ def expect_sharing(sharing: Sharing, books: Books) -> SharingPlan:
     return SharingPlan(
         clients=sharing.clients,
         candidates=len(sharing.candidates),
-        method=method_to_json(method),
+        method=method.to_json(),
         privacy=privacy,
         seal=sharing.seal.to_json(),
         agreement=sharing.agreement,

@@ -8,8 +8,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtune.checks import integer, number
-from hushtune.space import Choice, Float, FloatArray, Int, Space
+from hushtune.core.checks import integer, number
+from hushtune.core.space import Choice, Float, FloatArray, Int, Space
 
 MOST_REGIONS = 64
 _STEADY, _FADING = 10, 30  # iterations with the full weight, then until all weigh the same

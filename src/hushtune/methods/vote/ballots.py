@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hushtune.bounds import AtMost, Ball, KHot
-from hushtune.checks import integer, number
-from hushtune.client import Party
-from hushtune.query import register
-from hushtune.randomness import words
-from hushtune.search import LARGEST_SEED, Search
-from hushtune.space import Candidates, FloatArray
+from hushtune.client.client import Party
+from hushtune.client.query import Query, register
+from hushtune.client.search.base import LARGEST_SEED, Search
+from hushtune.core.checks import integer, number
+from hushtune.core.randomness import words
+from hushtune.core.space import Candidates, FloatArray
+from hushtune.privacy.bounds import AtMost, Ball, KHot
 
 _STEPS = 10  # of the integer grid, for an entry of average size
 
@@ -36,7 +36,7 @@ def _by_loss(losses: FloatArray, party: Party) -> Any:
     return np.lexsort((words(party.randomness, len(losses)), losses))
 
 
-class _Ballot:
+class _Ballot(Query):
     """What all ballots share: they are about the losses of all candidates."""
 
     candidates: Candidates

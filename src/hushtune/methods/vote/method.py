@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-from hushtune.bounds import Bound, KHot
-from hushtune.calibration import plan_of
-from hushtune.checks import integer, number
-from hushtune.errors import SettingError
-from hushtune.method import Facts, Method, Openings
-from hushtune.methods.ballots import Approvals, SoftVotes, TopVotes
+from hushtune.client.rows import MOST_VOTERS
+from hushtune.core.checks import integer, number
+from hushtune.core.errors import SettingError
+from hushtune.core.space import Candidates, Config
+from hushtune.methods.base import Facts, Method, Openings
 from hushtune.methods.decode import argmax, smooth
+from hushtune.methods.vote.ballots import Approvals, SoftVotes, TopVotes
 from hushtune.privacy.accounting import gaussian_start
+from hushtune.privacy.bounds import Bound, KHot
+from hushtune.privacy.calibration import plan_of
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.noise import Noise
-from hushtune.rows import MOST_VOTERS
-from hushtune.space import Candidates, Config
+from hushtune.privacy.noise.base import Noise
 
 _BALLOTS = ("top", "approval", "soft")
 _DECODINGS = ("smooth", "argmax")

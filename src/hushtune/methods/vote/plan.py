@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.bounds import KHot
-from hushtune.calibration import calibrate, plan_of
-from hushtune.errors import SettingError
-from hushtune.expecting import RUN, Books, Setting
-from hushtune.methods.ballots import TopVotes
+from hushtune.client.request import Request
+from hushtune.core.errors import SettingError
+from hushtune.core.observer import Observer
 from hushtune.methods.decode import MOST_SMOOTHED
-from hushtune.methods.vote import Vote
-from hushtune.odds import Agreement, bound, counts, smooth_success, success
+from hushtune.methods.plan import RUN, Books, Setting
+from hushtune.methods.vote.ballots import TopVotes
+from hushtune.methods.vote.method import Vote
+from hushtune.methods.vote.odds import Agreement, bound, counts, smooth_success, success
 from hushtune.privacy.accounting import gaussian_start
-from hushtune.privacy.events import Event
+from hushtune.privacy.bounds import KHot
+from hushtune.privacy.calibration import calibrate, plan_of
+from hushtune.privacy.events.sums import Event
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.noise import Noise
-from hushtune.privacy.request import Request
-from hushtune.progress import Progress
-from hushtune.seals.base import Seal, sum_bits
+from hushtune.privacy.noise.base import Noise
+from hushtune.seals.base import Seal, largest_sum
 
 _SMOOTHED = 60  # simulated votes for smooth decoding, which takes a fit each; fewer beyond 100 candidates
 _KS = (1, 2, 3, 5, 8, 12, 20, 35, 60, 100)
@@ -113,7 +113,7 @@ class Voting(Setting[Vote]):
     pinned: bool
     repetitions: int
     seed: int
-    quiet: bool
+    observer: Observer
 
 
 def expect_votes(voting: Voting, books: Books) -> Plan:
@@ -134,7 +134,7 @@ def expect_votes(voting: Voting, books: Books) -> Plan:
         raise SettingError(f"voters={voters} needs privacy with unit='record'")
     study = _Study(size, agreement, seal, voting.repetitions, voting.seed)
     ks = sorted({other for other in _KS if other < size} | {k})
-    with Progress(voting.quiet).phase("simulated votes", 6) as advance:
+    with voting.observer.phase("simulated votes", 6) as advance:
         noise = calibrate((KHot(k, size),), privacy, voting.rule, seal.noise_at)
         study.scaled = noise.scale / study.scale(k, privacy) if noise.scale else 1.0
         by_k = study.odds("", clients, voters, ks, privacy)
@@ -193,8 +193,8 @@ def _traffic(voting: Voting, ballot: KHot, voters: int, noise: Noise, events: tu
     """Messages and bytes of an average client."""
     query = TopVotes(ballot.k, voting.candidates, 0)
     request = Request(RUN, 0, RUN * 2, query, None, voting.seal, noise, voting.privacy, voters, events).to_bytes()
-    bits = sum_bits(voting.clients, voters, ballot, noise.share_variance(voting.seal.honest(voting.clients)))
-    return voting.seal.traffic(voting.clients, len(voting.candidates), bits, len(request), voting.pinned)
+    largest = largest_sum(voting.clients, voters, ballot, noise.share_variance(voting.seal.honest(voting.clients)))
+    return voting.seal.traffic(voting.clients, len(voting.candidates), largest, len(request), voting.pinned)
 
 
 class _Study:

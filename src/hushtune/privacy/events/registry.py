@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
-from hushtune.errors import SettingError
-from hushtune.privacy.events import Event, Exact, GaussianVector, SkellamShift, SkellamVector
-from hushtune.privacy.steps import PureTests, SelectedRuns, TrainingSteps
+from hushtune.core.codec import fields_from_json, fields_to_json
+from hushtune.core.errors import SettingError
+from hushtune.privacy.events.steps import PureTests, SelectedRuns, TrainingSteps
+from hushtune.privacy.events.sums import Event, Exact, GaussianVector, SkellamShift, SkellamVector
 
 _KINDS = (SkellamShift, SkellamVector, GaussianVector, PureTests, TrainingSteps, SelectedRuns, Exact)
 EVENTS: dict[str, type[Any]] = {kind.name: kind for kind in _KINDS}
@@ -16,7 +16,7 @@ EVENTS: dict[str, type[Any]] = {kind.name: kind for kind in _KINDS}
 
 def event_to_json(event: Event) -> dict[str, Any]:
     """The event as plain values."""
-    return {"event": event.name, **asdict(event)}  # type: ignore[call-overload]
+    return {"event": event.name, **fields_to_json(event)}
 
 
 def event_from_json(raw: Mapping[str, Any]) -> Event:
@@ -28,7 +28,7 @@ def event_from_json(raw: Mapping[str, Any]) -> Event:
     if kind is None:
         raise SettingError(f"event must be one of {sorted(EVENTS)}, but got {raw.get('event')!r}")
     try:
-        event: Event = kind(**fields)
+        event: Event = kind(**fields_from_json(kind, fields))
     except TypeError:
         raise SettingError(f"event '{kind.name}' got unknown or missing fields: {sorted(fields)}") from None
     return event

@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hushtune.checks import integer, number
-from hushtune.errors import SettingError
+from hushtune.core.checks import integer, number
+from hushtune.core.errors import SettingError
 from hushtune.privacy.accounting import WHOLE_ORDERS
-from hushtune.privacy.events import GaussianVector
+from hushtune.privacy.events.sums import GaussianVector
+from hushtune.privacy.losses import FloatArray, Losses, Part, rounded_up
 
 _LARGEST = 50.0  # epsilon of a single test: less noise counts as none
 _MOST_TESTS = 2**20
@@ -52,24 +53,15 @@ class PureTests:
         """The composed losses are rounded once, so a thousandth of what they come to will do."""
         return max(1e-6, 1e-3 * min(self.epsilon * math.sqrt(self.times), 1.0))
 
-    def pld(self, interval: float, times: int) -> Any:
+    def pld(self, interval: float, times: int) -> Losses:
         """All steps at once: i of n randomised responses against the odds lose (n - 2i) epsilon."""
-        from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution, identity
-        from scipy.stats import binom
-
         total = self.times * times
         if self.epsilon == 0:
-            return identity(value_discretization_interval=interval)
+            return Losses(interval, ())
         against = np.arange(total + 1)
-        chance = binom.pmf(against, total, 1 / (1 + math.exp(self.epsilon)))
         # Up, but for the last digits of floats: a loss that is on the grid stays there.
-        places = np.ceil((total - 2 * against) * self.epsilon / interval * (1 - 1e-13) - 1e-9).astype(np.int64)
-        rounded: dict[int, float] = {}
-        for place, mass in zip(places.tolist(), chance.tolist(), strict=True):
-            rounded[place] = rounded.get(place, 0.0) + mass
-        return PrivacyLossDistribution.create_from_rounded_probability(
-            rounded, max(0.0, 1 - math.fsum(chance)), interval
-        )
+        losses = (total - 2 * against) * self.epsilon * (1 - 1e-13) - 1e-9 * interval
+        return Losses(interval, (Part(*rounded_up(losses, _binomial(total, self.epsilon), interval)),))
 
     def rdp(self, order: float) -> float:
         """Of randomised response (Mironov 2017, Proposition 5)."""
@@ -78,6 +70,18 @@ class PureTests:
         likely, rare = -math.log1p(math.exp(-self.epsilon)), -math.log1p(math.exp(self.epsilon))
         log_sum = np.logaddexp(order * likely + (1 - order) * rare, order * rare + (1 - order) * likely)
         return self.times * max(0.0, float(log_sum)) / (order - 1)
+
+
+def _binomial(total: int, odds: float) -> FloatArray:
+    """P[i of `total`], where each has chance 1 / (1 + e^odds): by ratios from the likeliest i outwards, which keeps
+    relative errors near 1e-13, and normalised by its own sum."""
+    i = np.arange(total)
+    ratios = np.log((total - i) / (i + 1)) - odds
+    mode = int(np.searchsorted(-ratios, 0.0))
+    logs = np.concatenate([-np.cumsum(ratios[:mode][::-1])[::-1], [0.0], np.cumsum(ratios[mode:])])
+    chances: FloatArray = np.exp(logs)
+    chances /= chances.sum()
+    return chances
 
 
 @dataclass(frozen=True)

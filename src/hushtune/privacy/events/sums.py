@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from hushtune.errors import SettingError
-from hushtune.privacy import skellam
+from hushtune.core.errors import SettingError
+from hushtune.privacy.losses import Losses, Part, rounded_up
+from hushtune.privacy.noise import skellam
 
 
 class Event(Protocol):
@@ -35,7 +36,7 @@ class Event(Protocol):
         ...
 
     def pld(self, interval: float, times: int) -> Any:
-        """The privacy loss distribution (dp-accounting) of `times` such events, pessimistic, on a grid."""
+        """The privacy loss distribution of `times` such events, pessimistic: `Losses`, or dp-accounting's own."""
         ...
 
     def interval(self) -> float:
@@ -50,6 +51,7 @@ class Event(Protocol):
 _LEAST_VARIANCE = 0.01  # epsilon of a single coordinate is about 10 here: less noise counts as none
 _LEAST_DEVIATION = 0.1  # the same for Gaussian noise, relative to the change
 _NORMAL = 1e6  # from here on the bound for vectors is within 1e-5 of the sum over all outcomes, and much cheaper
+_HIGH_ORDER = 128  # up to here all orders are summed over the same outcomes, which are computed once
 _CUT = -50.0  # outcomes less likely than e^-50 count as certain loss: cheap to carry, and never optimistic
 
 
@@ -92,20 +94,15 @@ class SkellamShift:
         ratio = math.sqrt(self.coordinates / self.variance)
         return max(2e-6, 1e-5 * max(min(5 * ratio, 1), ratio))
 
-    def pld(self, interval: float, times: int) -> Any:
+    def pld(self, interval: float, times: int) -> Losses:
         """Exact pmf against the pmf shifted by one, composed once per changed coordinate."""
-        from dp_accounting.pld import privacy_loss_distribution
-
         if self.coordinates == 0:
-            return privacy_loss_distribution.identity(value_discretization_interval=interval)
-        largest = skellam.reach(self.variance)
-        log_pmf = self._log_pmf(largest).tolist()
-        lower = dict(zip(range(-largest, largest + 1), log_pmf, strict=True))
-        upper = dict(zip(range(-largest + 1, largest + 2), log_pmf, strict=True))
-        one = privacy_loss_distribution.from_two_probability_mass_functions(
-            lower, upper, value_discretization_interval=interval, log_mass_truncation_bound=_CUT
-        )
-        return one.self_compose(self.coordinates * times)
+            return Losses(interval, ())
+        log_pmf = self._log_pmf(skellam.reach(self.variance))
+        masses = np.exp(log_pmf)
+        kept = np.append(log_pmf[:-1] > _CUT, False)  # beyond the last one lies nothing to compare it with
+        places, chances = rounded_up((log_pmf[:-1] - log_pmf[1:])[kept[:-1]], masses[kept], interval)
+        return Losses(interval, (Part(places, chances, float(masses[~kept].sum()), self.coordinates * times),))
 
     def rdp(self, order: float) -> float:
         """The sum over all outcomes of P(x)^order Q(x)^(1 - order); its two tails bounded by geometric series."""
@@ -115,7 +112,7 @@ class SkellamShift:
             return math.inf
         if self.variance > _NORMAL:
             return SkellamVector(self.variance, float(self.coordinates), math.sqrt(self.coordinates)).rdp(order)
-        largest = skellam.reach(self.variance) + 4 * math.ceil(order)
+        largest = skellam.reach(self.variance) + 4 * max(_HIGH_ORDER, math.ceil(order))
         log_pmf = self._log_pmf(largest)
         terms = order * log_pmf[1:] + (1 - order) * log_pmf[:-1]
         rest = max(_log_tail(terms[-2], terms[-1]), _log_tail(terms[1], terms[0])) + math.log(2)

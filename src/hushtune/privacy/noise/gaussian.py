@@ -15,9 +15,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtune.errors import SettingError
-from hushtune.privacy.skellam import LARGEST_VARIANCE, IntArray
-from hushtune.randomness import Randomness, words
+from hushtune.core.errors import SettingError
+from hushtune.core.randomness import Randomness, words
+from hushtune.privacy.noise.skellam import LARGEST_VARIANCE, IntArray
 
 _BITS = 127
 _DIGITS = 60

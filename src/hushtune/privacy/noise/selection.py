@@ -1,7 +1,7 @@
 """What a trusted curator may ask of integer sums that nobody else sees: which one is large. Pure differential privacy.
 
 One unit changes every sum by at most `sensitivity`. `scale` is in the same steps; each mechanism is
-(2 sensitivity / scale, 0)-private. Noise and coins are exact (`hushtune.privacy.laplace`), so no slack is needed.
+(2 sensitivity / scale, 0)-private. Noise and coins are exact (`hushtune.privacy.noise.laplace`), so no slack is needed.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hushtune.privacy import laplace
-from hushtune.privacy.skellam import IntArray
-from hushtune.randomness import Randomness, words
+from hushtune.core.randomness import Randomness, words
+from hushtune.privacy.noise import laplace
+from hushtune.privacy.noise.skellam import IntArray
 
 
 def above_threshold(

@@ -18,8 +18,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtune.errors import SettingError
-from hushtune.randomness import Randomness, words
+from hushtune.core.errors import SettingError
+from hushtune.core.randomness import Randomness, words
 
 IntArray = NDArray[np.int64]
 
@@ -60,11 +60,14 @@ def _bessel(variance: Fraction, largest: int) -> tuple[list[int], int]:
     return column[: largest + 1], column[0] + 2 * sum(column[1:])
 
 
+@lru_cache(maxsize=16)
 def log_probabilities(variance: Fraction, largest: int) -> NDArray[np.float64]:
-    """log P[X = x] for x = -largest..largest, shape (2 * largest + 1,)."""
+    """log P[X = x] for x = -largest..largest, shape (2 * largest + 1,), not to be written to."""
     column, total = _bessel(variance, largest)
     half = [math.log(value) - math.log(total) for value in column]
-    return np.array(half[:0:-1] + half)
+    found = np.array(half[:0:-1] + half)
+    found.setflags(write=False)
+    return found
 
 
 @lru_cache(maxsize=64)

@@ -11,28 +11,30 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hushtune.checks import kind
-from hushtune.client import Client
-from hushtune.comparison import ARMS, EXACT, FILE, SCORES, Arm, Comparison, checked_scores
-from hushtune.errors import MissingExtraError, SettingError
+from hushtune.client.client import Client
+from hushtune.client.query import Query
+from hushtune.client.request import parts_of
+from hushtune.client.search.base import Search
+from hushtune.client.simulation import Simulation
+from hushtune.client.trials import Passing
+from hushtune.core.checks import kind
+from hushtune.core.errors import MissingExtraError, SettingError
+from hushtune.core.files import replace
+from hushtune.core.fingerprint import fingerprint
+from hushtune.core.observer import Bars, Observer, Silent, told_failures
+from hushtune.core.space import Candidates, Config, Domain
 from hushtune.federation.local import LocalFederation
-from hushtune.files import replace
-from hushtune.fingerprint import fingerprint
-from hushtune.method import Facts, Method
+from hushtune.methods.base import Facts, Method
+from hushtune.methods.study import Study
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.request import parts_of
-from hushtune.privacy.skellam import IntArray
-from hushtune.progress import Progress
-from hushtune.query import Query
-from hushtune.reference import Reference
-from hushtune.result import Result
-from hushtune.runfolder import claimed
+from hushtune.privacy.noise.skellam import IntArray
+from hushtune.review.comparison.table import ARMS, EXACT, FILE, SCORES, Arm, Comparison, checked_scores
+from hushtune.run.folder import claimed
+from hushtune.run.reference import Reference
+from hushtune.run.result import Result
+from hushtune.run.simulation import Shortcut
+from hushtune.run.tuning import tune
 from hushtune.seals.base import Seal
-from hushtune.search import Search
-from hushtune.simulation import Shortcut, Simulation
-from hushtune.space import Candidates, Config, Domain
-from hushtune.trials import Passing
-from hushtune.tuning import method_to_json, settled, tune
 
 Combination = tuple[Method, Seal, Privacy | None]
 
@@ -49,7 +51,7 @@ def compare(
     folder: str | Path | None = None,
     home: str | Path | None = None,
     jobs: int | None = None,
-    quiet: bool = False,
+    observer: Observer = Bars(),
 ) -> Comparison:
     """Runs every combination of methods, seals and guarantees, so that a user can choose one.
 
@@ -73,13 +75,14 @@ def compare(
             and one that compares more runs only what is new.
         home: folder of cached trials. Default: $HUSHTUNE_HOME, else .hushtune in the current folder.
         jobs: processes for scoring. Default: one per core.
-        quiet: no progress bars.
+        observer: who watches; `Silent()` for no bars.
 
     Raises:
         SettingError: an argument breaks a constraint, or every combination is refused.
         AbortedError: clients refuse to answer, by policies of their own.
     """
     kind("simulation", simulation, Simulation, optional=False)
+    kind("observer", observer, Observer, optional=False)
     for name, values, wanted in (
         ("methods", methods, Method),
         ("seals", seals, Seal),
@@ -93,14 +96,15 @@ def compare(
         search = Search()
     kind("folder", folder, str, Path)
     place = Path(folder) if folder is not None else None
-    work = _Work(clients, candidates, simulation, search, place, home, jobs, Progress(quiet))
-    with claimed(place, FILE) if place is not None else nullcontext():
+    work = _Work(clients, candidates, simulation, search, place, home, jobs, observer)
+    with told_failures(observer), claimed(place, FILE) if place is not None else nullcontext():
         arms = work.arms([(method, seal, privacy) for method in methods for seal in seals for privacy in privacies])
         if all(arm.result is None for arm in arms):
             raise SettingError(f"every combination is refused; the first: {arms[0].refused}")
         found = Comparison(tuple(arms), simulation.seed, simulation.draws, work.reference_arms)
         if place is not None:
             replace(place / FILE, json.dumps(found.to_json(), indent=2, allow_nan=False) + "\n")
+    observer.done(None)
     return found
 
 
@@ -115,7 +119,7 @@ class _Work:
     folder: Path | None
     home: str | Path | None
     jobs: int | None
-    progress: Progress
+    observer: Observer
 
     def __post_init__(self) -> None:
         self._federation = self._simulated()
@@ -142,9 +146,9 @@ class _Work:
     def arms(self, combinations: Sequence[Combination]) -> list[Arm]:
         """All of them, in order."""
         if isinstance(self.domain, Candidates) and type(self.search) is Search:
-            self._federation.score(self.search, self.domain, self.progress, private=False)
+            self._federation.score(self.search, self.domain, self.observer, private=False)
         found = []
-        with self.progress.phase("comparing", len(combinations)) as advance:
+        with self.observer.phase("comparing", len(combinations)) as advance:
             for combination in combinations:
                 found.append(self._arm(*combination))
                 advance(1)
@@ -153,7 +157,8 @@ class _Work:
     def _arm(self, method: Method, seal: Seal, privacy: Privacy | None) -> Arm:
         labels = label_of(method), label_of(seal)
         try:
-            final, facts, _ = settled(self.domain, method, len(self.clients), privacy, seal, self.search)
+            study = Study(self.domain, method, privacy, seal, self.search).settled(len(self.clients))
+            final, facts = study.method, study.facts
             seal.check(len(self.clients))
             folder = self._folder(final, facts)
             result = self._kept(folder) or self._run(method, facts, folder)
@@ -168,7 +173,7 @@ class _Work:
             return None
         parties = [*self._federation.parties.values()]
         kept = [(party.data_key, party.objective_key) for party in parties]
-        same = [facts.candidates.to_json(), method_to_json(final), facts.seal.to_json(), facts.search.to_json()]
+        same = [facts.candidates.to_json(), final.to_json(), facts.seal.to_json(), facts.search.to_json()]
         own = facts.privacy.to_json() if facts.privacy is not None else None
         key = fingerprint([same, own, kept, self.simulation.seed, self.simulation.draws, self._reference_keys])
         epsilon = EXACT if facts.privacy is None else f"{facts.privacy.epsilon:g}"
@@ -196,7 +201,7 @@ class _Work:
             folder=folder,
             home=self.home,
             jobs=self.jobs,
-            quiet=True,
+            observer=Silent(),
         )
 
     def _scores(self, final: Method, facts: Facts, result: Result, folder: Path | None) -> tuple[float, ...]:
@@ -222,8 +227,7 @@ class _Work:
         for party in parties:
             party.store = passing
         count, parts = len(parties), parts_of(final.voters, facts.privacy)
-        noise = facts.seal.noise(result.noise["scale"])
-        variance = Fraction(noise.opened_variance(facts.seal.honest(count), count))
+        variance = Fraction(result.noise.opened_variance(facts.seal.honest(count), count))
         sums: dict[Query, IntArray] = {}
         for draw in range(self.simulation.draws):
             run = fingerprint([self.simulation.seed, draw])[:32]
@@ -240,7 +244,7 @@ class _Work:
                 facts.search,
                 facts.candidates,
                 self._federation,
-                Progress(quiet=True),
+                Silent(),
             )
         return self._references[key]
 

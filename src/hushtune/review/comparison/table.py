@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from hushtune._version import __version__
-from hushtune.disclosures import CHOICE, OF_EACH, Disclosure
-from hushtune.errors import SettingError
+from hushtune.core.errors import SettingError
 from hushtune.privacy.guarantee import Privacy
-from hushtune.result import Result
+from hushtune.run.disclosures import CHOICE, OF_EACH, Disclosure
+from hushtune.run.result import Result
 
 SCHEMA = 1
 EXACT = "exact"  # instead of an epsilon

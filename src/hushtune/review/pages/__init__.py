@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from hushtune.comparison import ARMS, FILE, Comparison
-from hushtune.errors import SettingError
-from hushtune.files import replace
-from hushtune.reporting import comparison
-from hushtune.reporting.page import page
-from hushtune.result import Result
-from hushtune.verification import verify
+from hushtune.core.errors import SettingError
+from hushtune.core.files import replace
+from hushtune.review.comparison.table import ARMS, FILE, Comparison
+from hushtune.review.pages import comparison
+from hushtune.review.pages.result import page
+from hushtune.review.verification import verify
+from hushtune.run.result import Result
 
 PICTURE = "comparison.svg"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from hushtune.comparison import ARMS, EXACT, Arm, Comparison
-from hushtune.reporting.html import document, listing, note, section, table
-from hushtune.reporting.plots import round_ticks
-from hushtune.svg import Axis, Box, legend, panel, picture, polyline, text
+from hushtune.core.plots import round_ticks
+from hushtune.core.svg import Axis, Box, legend, panel, picture, polyline, text
+from hushtune.review.comparison.table import ARMS, EXACT, Arm, Comparison
+from hushtune.review.pages.html import document, listing, note, section, table
 
 _SEALS = {
     "masked": "secure aggregation: the server sees the sum only",

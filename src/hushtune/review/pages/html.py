@@ -10,7 +10,7 @@ from typing import Any
 
 def document(title: str, sections: Sequence[str]) -> str:
     """A whole file that loads nothing else."""
-    style = files("hushtune.reporting").joinpath("style.css").read_text(encoding="utf-8")
+    style = files("hushtune.review.pages").joinpath("style.css").read_text(encoding="utf-8")
     body = "\n".join(sections)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

@@ -7,23 +7,14 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from hushtune.curated import ANSWERS, NONE
-from hushtune.methods.combine import Combine
+from hushtune.methods.figures import Figure, value_text
 from hushtune.privacy.accounting import Budget
-from hushtune.reporting.combined import cells_plot, clusters
-from hushtune.reporting.html import document, listing, note, section, table
-from hushtune.reporting.plots import counts_plot, loudness_plot, pairs_plot, parallel_plot, shares_plot
-from hushtune.result import Result
-from hushtune.simulation import figure_rows
-from hushtune.statement import not_covered
-from hushtune.verification import Check
-
-HETEROGENEOUS = 1.1  # gamma_p above which FLoRA's surfaces begin to lose (Tables 4 and 11)
-_ADVICE = {
-    False: "gamma_p is {:.2f}: the clients' best scores are close to each other, so any surface will do.",
-    True: "gamma_p is {:.2f}: the clients' best scores differ much. The maximum of the local models, Surface('mplm'), "
-    "degrades most gracefully then.",
-}
+from hushtune.review.pages.html import document, listing, note, section, table
+from hushtune.review.pages.plots import counts_plot, parallel_plot, shares_plot
+from hushtune.review.verification import Check
+from hushtune.run.result import Result
+from hushtune.run.simulation import figure_rows
+from hushtune.run.statement import not_covered
 
 
 def page(result: Result, checks: Sequence[Check]) -> str:
@@ -45,7 +36,7 @@ def page(result: Result, checks: Sequence[Check]) -> str:
 
 
 def _head(result: Result) -> str:
-    privacy, voters = result.privacy, result.method.get("voters", 1)
+    privacy, voters = result.privacy, result.method.voters
     guarantee = "none" if privacy is None else f"epsilon {result.spent.epsilon:.3g}"
     unit = (
         "what was opened is exact"
@@ -57,7 +48,7 @@ def _head(result: Result) -> str:
         ("guarantee", guarantee, unit),
         ("clients", f"{result.answered} of {result.asked}", f"answered{each}"),
         ("candidates", f"{len(result.candidates):,}", "public, 1 chosen" if result.index is not None else "public"),
-        ("seal", result.seal["name"], "identities pinned" if result.pinned else "identities not pinned"),
+        ("seal", result.seal.name, "identities pinned" if result.pinned else "identities not pinned"),
     ]
     shown = "".join(
         f'<div class="card"><span>{escape(name)}</span><b>{escape(value)}</b><span>{escape(more)}</span></div>'
@@ -67,18 +58,14 @@ def _head(result: Result) -> str:
     if result.simulation is not None:
         warning = '<p class="mark">SIMULATION: seeded noise, no ledger charged, reference figures allowed.</p>'
     return (
-        f"<header>\n<h1>hushtune: {escape(str(result.method['name']))}</h1>\n"
+        f"<header>\n<h1>hushtune: {escape(str(result.method.name))}</h1>\n"
         f"<p>run {escape(result.run)}, hushtune {escape(result.hushtune)}</p>\n{warning}\n"
         f'<div class="cards">{shown}</div>\n</header>'
     )
 
 
 def _config(result: Result) -> str:
-    return table(["knob", "value"], ((name, _value(value)) for name, value in result.config.items()))
-
-
-def _value(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return table(["knob", "value"], ((name, value_text(value)) for name, value in result.config.items()))
 
 
 def _figures(result: Result) -> str:
@@ -91,76 +78,22 @@ def _figures(result: Result) -> str:
 
 
 def _counts(result: Result) -> list[str]:
-    if result.opened[-1].own is not None:
-        words = (
-            "Every client's own (config, loss) pairs, a colour per client; the line is where the chosen config lies."
-        )
-        return [note(words), pairs_plot(result), *_heterogeneity(result)]
-    if result.method["name"] == Combine.name:
-        return _combined(result)
-    if ANSWERS in result.opened[-1].blocks:
-        return _answers(result)
-    shared = _shared(result)
+    parts = [part for figure in result.method.figures(result) for part in _drawn(figure)]
     found = result.per_candidate()
     if found is None:
-        return shared or [note("Nothing with one entry per candidate was opened.")]
+        return parts or [note("Nothing with one entry per candidate was opened.")]
     deviation = result.opened[-1].noise_variance ** 0.5
     band = f"The band is twice the noise's standard deviation, {deviation:.3g}, around each opened value. "
     words = (band if deviation else "The values are exact. ") + (
         "Diamonds are the smoothed posterior mean, with its standard deviation. Only opened values are used."
     )
-    return [*shared, note(words), counts_plot(result, *found)]
+    return [*parts, note(words), counts_plot(result, *found)]
 
 
-def _answers(result: Result) -> list[str]:
-    """What a curator answered, test by test; no score was opened."""
-    answers = result.opened[-1].blocks[ANSWERS]
-    rows = [(str(test), _answer(result, place)) for test, place in enumerate(answers, 1)]
-    words = (
-        "Answers of a trusted curator, each under its own noise. No score was opened, and none can be told from them."
-    )
-    return [note(words), table(["test", "answer"], rows)]
-
-
-def _answer(result: Result, place: int) -> str:
-    if place == NONE:
-        return "no candidate is above the threshold"
-    config = ", ".join(f"{name} {_value(value)}" for name, value in result.candidates[place].items())
-    return f"candidate {place}: {config}"
-
-
-def _shared(result: Result) -> list[str]:
-    """How loud the vectors were that agents shared."""
-    plot = loudness_plot(result)
-    if not plot:
-        return []
-    words = "How long the vectors were that agents shared, opening by opening"
-    if result.privacy is not None:
-        words += "; noise alone would be as long as the line says"
-    return [note(f"{words}."), plot]
-
-
-def _combined(result: Result) -> list[str]:
-    """Dense cells, the clusters, and what the method noted."""
-    found, knobs = clusters(result), list(result.candidates.space.knobs)
-    rows = [(n, *(_value(config[k]) for k in knobs), f"{score:.4g}") for n, (config, score) in enumerate(found, 1)]
-    notes = [(name, _value(value)) for name, value in result.notes.items()]
-    cells = cells_plot(result)
-    words = "Cells of the grid over the clients' good configs; dense ones are marked, the diamond is the chosen config."
-    return [
-        *([note(words), cells] if cells else []),
-        note("The clusters' centres and mean scores, the best first; only opened values are used."),
-        table(["cluster", *knobs, "mean score"], rows),
-        table(["computed from what was opened", ""], notes),
-    ]
-
-
-def _heterogeneity(result: Result) -> list[str]:
-    """What a method noted, with FLoRA's advice on gamma_p (section 3)."""
-    rows = [(name, _value(value)) for name, value in result.notes.items()]
-    gamma = result.notes.get("gamma_p")
-    advice = [] if not isinstance(gamma, float) else [note(_ADVICE[gamma > HETEROGENEOUS].format(gamma))]
-    return [table(["computed from the pairs", ""], rows), *advice]
+def _drawn(figure: Figure) -> list[str]:
+    parts = [note(figure.words)] if figure.words else []
+    parts += [figure.svg] if figure.svg else []
+    return [*parts, table(figure.columns, figure.rows)] if figure.columns else parts
 
 
 def _candidates(result: Result) -> list[str]:
@@ -173,7 +106,7 @@ def _candidates(result: Result) -> list[str]:
     rows = [
         (
             at,
-            *(_value(result.candidates[at][knob]) for knob in knobs),
+            *(value_text(result.candidates[at][knob]) for knob in knobs),
             values[at],
             "chosen" if at == result.index else "",
         )
@@ -233,7 +166,7 @@ def _clients(result: Result) -> str:
         "answered": result.answered,
         "dropped": len(result.dropped),
         **({"left out": len(result.left_out)} if result.left_out else {}),
-        "honest answers that carry the noise": f"{result.noise['honest']:g}",
+        "honest answers that carry the noise": f"{result.honest:g}",
     }
     if result.traffic is not None:
         facts = {**facts, "trips": f"{result.traffic['trips']:g}"}

@@ -3,10 +3,10 @@
 The trips of a first round, in the order of Bonawitz et al. 2017 and Bell et al. 2020:
 
     keys      the client advertises two fresh public keys, signed if the roster is pinned
-    shares    it Shamir-shares its mask key and its self-mask seed among its neighbours, encrypted for each
-    input     it sends its vector under its self mask and one pairwise mask per neighbour who shared
+    shares    it Shamir-shares its mask key and its self-mask seed among its peers, encrypted for each
+    input     it sends its vector under its self mask and one pairwise mask per peer who shared
     agree     if the roster is pinned, members of a small committee sign who shared and who answered; one list each
-    unmask    it reveals, per neighbour, ONE kind of share: of the self mask of those who sent an input, of the mask key
+    unmask    it reveals, per peer, ONE kind of share: of the self mask of those who sent an input, of the mask key
               of those who did not; only if a quorum of the committee signed the very list it is shown
 
 Unless the server says that it is the last, the next round's keys ride on `input` and its shares on `unmask`, so that a
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,12 +26,11 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from hushtune.errors import RefusedError, WireError
-from hushtune.identity import Identity
-from hushtune.privacy.skellam import IntArray
-from hushtune.randomness import Randomness
-from hushtune.seals import crypto, shamir
-from hushtune.seals.masked_setting import (
+from hushtune.core.errors import RefusedError, WireError
+from hushtune.core.wire import pack, unpack
+from hushtune.seals.ends import Due, Seat
+from hushtune.seals.masked import crypto, shamir
+from hushtune.seals.masked.setting import (
     ADVERT_BYTES,
     BOX_BYTES,
     PREPARED,
@@ -44,11 +43,11 @@ from hushtune.seals.masked_setting import (
     agreed_text,
     by_number,
     pair_mask,
+    sum_bits,
     to_numbers,
     usable,
     view_of,
 )
-from hushtune.wire import pack, unpack
 
 _PARTS = {"keys": 1, "shares": 1, "input": 3, "agree": 1, "unmask": 3}
 _PIECES = ("channel", "mask", "seed", "sharers", "own")
@@ -64,8 +63,8 @@ class _Round:
     mask: bytes  # X25519 secret of the pairwise masks; shared out
     seed: bytes  # of the self mask; shared out
     query: str  # digest of the request these keys are for, or PREPARED
-    adverts: dict[int, bytes] = field(default_factory=dict)  # of neighbours: channel key, mask key
-    incoming: dict[int, bytes] = field(default_factory=dict)  # encrypted shares of neighbours who took part
+    adverts: dict[int, bytes] = field(default_factory=dict)  # of peers: channel key, mask key
+    incoming: dict[int, bytes] = field(default_factory=dict)  # encrypted shares of peers who took part
     sharers: bytes = b""  # all clients who shared, as this client was told
     own: bytes = b""  # the share of the seed that the client keeps itself, in a small federation
     channels: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)  # computed once, never dumped
@@ -83,27 +82,23 @@ class _Round:
         return keys + crypto.digest(self.seed)
 
 
-Answer = Callable[[bytes], tuple[IntArray, int]]
-
-
 class MaskedClient:
     """One client in one run. `step` takes a message and gives the reply.
 
     Args:
         setting: the run, the roster and the graph, as this client knows them.
-        number: the client's place in the roster.
-        randomness: where its keys come from.
-        identity: its signing key; needed if the roster is pinned.
+        seat: where the client sits; its identity is needed if the roster is pinned.
     """
 
-    def __init__(self, setting: Setting, number: int, randomness: Randomness, identity: Identity | None = None) -> None:
-        if setting.roster.keys is not None and (identity is None or identity.public != setting.roster.keys[number]):
+    def __init__(self, setting: Setting, seat: Seat) -> None:
+        number, identity, pinned = seat.number, seat.identity, setting.roster.keys
+        if pinned is not None and (identity is None or identity.public != pinned[number]):
             raise RefusedError("the roster pins a key for this client that is not its own")
-        self.setting = setting
+        self.setting, self.terms = setting, setting.terms
         self._number = number
-        self._near = setting.neighbours(number)
+        self._near = setting.peers(number)
         self._points = setting.holders(number)
-        self._randomness = randomness
+        self._randomness = seat.randomness
         self._identity = identity
         self._now: _Round | None = None
         self._next: _Round | None = None
@@ -123,11 +118,12 @@ class MaskedClient:
     def __repr__(self) -> str:
         return f"MaskedClient(client={self._number}, round={self._last})"
 
-    def step(self, message: bytes, answer: Answer) -> bytes:
+    def step(self, message: bytes, due: Due | None) -> bytes:
         """The reply to one message; the same message again gets the same bytes.
 
-        `answer` is called with the request's bytes when the input is due; it returns the noisy vector and the number of
-        bits it is summed in.
+        Args:
+            message: the server's.
+            due: what the request in it asks for; its vector is computed when the input is due.
         """
         header, parts = unpack(message)
         if header.get("run") != self.setting.run:
@@ -141,14 +137,14 @@ class MaskedClient:
             if known != digest:
                 raise RefusedError(f"trip '{trip}' of round {round_} was answered already, for another message")
             return reply
-        reply = self._trip(str(trip), round_, parts, answer, last=header.get("last") is True)
+        reply = self._trip(str(trip), round_, parts, due, last=header.get("last") is True)
         old = [known for known in self._replies if int(known.split()[0]) < round_ - 1]
         for known in old:  # nobody asks again for what came before the round before; then it is refused
             del self._replies[known]
         self._replies[place] = (digest, reply)
         return reply
 
-    def _trip(self, trip: str, round_: int, parts: list[bytes], answer: Answer, last: bool) -> bytes:
+    def _trip(self, trip: str, round_: int, parts: list[bytes], due: Due | None, last: bool) -> bytes:
         if len(parts) != _PARTS[trip]:
             raise WireError(f"trip '{trip}' must have {_PARTS[trip]} parts, but got {len(parts)}")
         if trip == "keys":
@@ -161,7 +157,7 @@ class MaskedClient:
         if trip == "shares":
             return pack(_reply("shares", self._now), self._share_out(self._now, self._checked(self._now, parts[0])))
         if trip == "input":
-            return self._input(self._now, *parts, answer=answer, last=last)
+            return self._input(self._now, *parts, due=due, last=last)
         if trip == "agree":
             return self._agree(self._now, parts[0])
         return self._unmask(self._now, *parts)
@@ -187,23 +183,23 @@ class MaskedClient:
         return advert + self._identity.sign(text)
 
     def _checked(self, round_: _Round, content: bytes) -> dict[int, bytes]:
-        """Neighbours' adverts, their signatures verified if the roster is pinned."""
+        """Peers' adverts, their signatures verified if the roster is pinned."""
         roster = self.setting.roster
         size = ADVERT_BYTES + (SIGNATURE_BYTES if roster.pinned else 0)
         found = to_numbers(content, size)
         if not set(found) <= set(self._near):
-            raise RefusedError("an advert is of a client that is no neighbour")
+            raise RefusedError("an advert is of a client that is no peer")
         self._enough(found, "have keys")
         for number, piece in found.items():
             if (why := usable(self.setting, round_.index, number, round_.query, piece)) is not None:
                 raise RefusedError(f"the server passed on an advert of '{roster.ids[number]}', but {why}")
         return {number: piece[:ADVERT_BYTES] for number, piece in found.items()}
 
-    def _enough(self, neighbours: Collection[int], what: str) -> None:
-        """Refuses to go on with so few neighbours that the shares could not be put together."""
+    def _enough(self, peers: Collection[int], what: str) -> None:
+        """Refuses to go on with so few peers that the shares could not be put together."""
         wanted = self.setting.shape.threshold - self.setting.shape.own
-        if len(neighbours) < wanted:
-            raise RefusedError(f"{wanted} neighbours must {what}, but got {len(neighbours)}")
+        if len(peers) < wanted:
+            raise RefusedError(f"{wanted} peers must {what}, but got {len(peers)}")
 
     def _share_out(self, round_: _Round, adverts: dict[int, bytes]) -> bytes:
         round_.adverts = adverts
@@ -244,11 +240,11 @@ class MaskedClient:
         return found
 
     def _input(
-        self, round_: _Round, content: bytes, sharers: bytes, request: bytes, *, answer: Answer, last: bool
+        self, round_: _Round, content: bytes, sharers: bytes, request: bytes, *, due: Due | None, last: bool
     ) -> bytes:
         incoming, told = to_numbers(content, BOX_BYTES), self._members(sharers, "shared")
         if set(incoming) != {number for number in self._near if number in told}:
-            raise RefusedError("the shares must be those of the neighbours who shared, no more and no less")
+            raise RefusedError("the shares must be those of the peers who shared, no more and no less")
         if not set(incoming) <= set(round_.adverts):
             raise RefusedError("a share is from a client whose keys this client never saw")
         self._enough(incoming, "share")
@@ -256,7 +252,9 @@ class MaskedClient:
         if round_.query not in (query, PREPARED):
             raise RefusedError("the keys of this round were made for another request")
         round_.incoming, round_.sharers, round_.query = incoming, sharers, query
-        vector, bits = answer(request)
+        if due is None or due.vector is None:
+            raise RefusedError("no input is due in this trip")
+        vector, bits = due.vector(), sum_bits(due.largest)
         total = vector.astype(f"<u{bits // 8}") + crypto.mask(round_.seed, len(vector), bits)
         view = view_of(query, told)
         for other in incoming:
@@ -302,7 +300,7 @@ class MaskedClient:
             try:
                 shares = crypto.decrypt(self._channel(round_, other, sender=other), box)
             except WireError:
-                continue  # that neighbour's shares are spoilt here; others have theirs
+                continue  # that peer's shares are spoilt here; others have theirs
             if other in alive:
                 seeds[other] = shares[: shamir.SHARE_BYTES]
             else:
@@ -321,7 +319,7 @@ class MaskedClient:
         """The whole state, secrets included: it belongs where only the client can read it.
 
         Load the newest dump only, and only once: a client put back to an older one forgets what it revealed. Behind
-        `privacy/release.py` the client's ledger file remembers, and refuses.
+        `client/release.py` the client's ledger file remembers, and refuses.
         """
         rounds = [_round_to_json(r) for r in (self._now, self._next)]
         replies = {place: [digest, reply.hex()] for place, (digest, reply) in self._replies.items()}
@@ -334,6 +332,9 @@ class MaskedClient:
         self._last, self._stage = raw["last"], raw["stage"]
         self._replies = {place: (digest, bytes.fromhex(reply)) for place, (digest, reply) in raw["replies"].items()}
         return self
+
+    def close(self) -> None:
+        """Nothing was begun beside this process."""
 
 
 def _reply(kind: str, round_: _Round) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
-from hushtune.errors import WireError
+from hushtune.core.errors import WireError
 
 TAG_BYTES = 16
 _ZERO_NONCE = bytes(12)  # each key encrypts one message

@@ -8,13 +8,13 @@ last condition below read 2 t > n and n - dropped >= t, and almost half of the c
 Degree k, threshold t, and a committee with its quorum come from four conditions, each of which may fail with
 probability 2^-40 over ALL clients together:
 
-- one kind: 2 t > k + corrupt neighbours, so that a server that tells different stories never collects both kinds of
+- one kind: 2 t > k + corrupt peers, so that a server that tells different stories never collects both kinds of
   shares of a client;
 - one piece: no list that the committee signs cuts the ring. It would take two stretches of k/2 places where everybody
   is declared dropped or corrupt; members sign no list with more than `gap` dropped in a stretch, and two stretches with
   k/2 - gap corrupt clients each do not exist (or dropped + corrupt < k anyway);
 - one list: 2 quorum > committee + its corrupt members, so that only one list of who answered finds a quorum;
-- correctness: k - dropped neighbours >= t, committee - its dropped members >= quorum, and no stretch has more than
+- correctness: k - dropped peers >= t, committee - its dropped members >= quorum, and no stretch has more than
   `gap` dropped: dropouts do not stall it.
 
 docs/threat-model.md has the proof that then nothing but one sum, over at least n - dropped clients, can be unmasked.
@@ -30,7 +30,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from hushtune.errors import SettingError
+from hushtune.core.errors import SettingError
 
 FAILURE = 2.0**-40
 _SMALL = 30  # up to here a complete graph costs little
@@ -38,7 +38,7 @@ _SMALL = 30  # up to here a complete graph costs little
 
 @dataclass(frozen=True)
 class Shape:
-    """How many neighbours each client has, how many shares give a secret back, and who signs what all are told.
+    """How many peers each client has, how many shares give a secret back, and who signs what all are told.
 
     Args:
         needed: the fewest clients that complete a sum.
@@ -59,7 +59,7 @@ class Shape:
 
     @property
     def complete(self) -> bool:
-        """Whether everybody is everybody's neighbour."""
+        """Whether everybody is everybody's peer."""
         return self.degree == self.clients - 1
 
 
@@ -81,7 +81,7 @@ def shape(clients: int, dropped: int, corrupt: int) -> Shape:
     most = max(d for d in range(clients) if _threshold(clients, clients - 1, d, min(d, corrupt)) is not None)
     raise SettingError(
         f"dropouts and corrupt leave no safe threshold: of {clients} clients, {dropped} dropped and {corrupt} corrupt "
-        f"need dropped + corrupt / 2 < neighbours / 2; {most} dropped and {min(most, corrupt)} corrupt would do"
+        f"need dropped + corrupt / 2 < peers / 2; {most} dropped and {min(most, corrupt)} corrupt would do"
     )
 
 
@@ -131,14 +131,19 @@ def _signers(clients: int, dropped: int, corrupt: int) -> tuple[int, int]:
 
 
 def _at_most(population: int, marked: int, drawn: int, failure: float) -> int:
-    """The smallest m with P[more than m of `drawn` clients are marked] <= failure (hypergeometric)."""
-    from scipy.stats import hypergeom
-
+    """The smallest m with P[more than m of `drawn` clients are marked] <= failure (hypergeometric), in integers."""
     most = min(marked, drawn)
     if drawn == population:
         return most
-    tails = hypergeom.sf(np.arange(most + 1), population, marked, drawn)
-    return int(np.argmax(tails <= failure))
+    share, of = failure.as_integer_ratio()
+    allowed, tail = share * math.comb(population, drawn) // of, 0
+    ways = math.comb(marked, most) * math.comb(population - marked, drawn - most)  # to draw m marked clients
+    for m in range(most, 0, -1):
+        tail += ways
+        if tail > allowed:
+            return m
+        ways = ways * m * (population - marked - drawn + m) // ((marked - m + 1) * (drawn - m + 1))
+    return 0
 
 
 @lru_cache(maxsize=8)
@@ -173,8 +178,8 @@ def widest_gap(absent: Sequence[int], seed: bytes, graph: Shape) -> int:
     return int((sums[half:] - sums[:-half]).max())
 
 
-def neighbours(client: int, seed: bytes, graph: Shape) -> Sequence[int]:
-    """The numbers of a client's neighbours, in increasing order. The relation is symmetric."""
+def peers(client: int, seed: bytes, graph: Shape) -> Sequence[int]:
+    """The numbers of a client's peers, in increasing order. The relation is symmetric."""
     if graph.complete:
         return [number for number in range(graph.clients) if number != client]
     order, place, size = _order(seed, graph.clients), _places(seed, graph.clients)[client], graph.clients

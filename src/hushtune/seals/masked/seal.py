@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from hushtune.checks import integer
-from hushtune.errors import SettingError
-from hushtune.roster import Roster
-from hushtune.seals import shamir
-from hushtune.seals.base import Seal, floor_share
-from hushtune.seals.graph import Shape, shape
-from hushtune.seals.masked_server import MaskedServer
-from hushtune.seals.masked_setting import ADVERT_BYTES, BOX_BYTES, SEALED_BYTES, SIGNATURE_BYTES, Setting
+from hushtune.core.checks import integer
+from hushtune.core.errors import SettingError, WireError
+from hushtune.core.roster import Roster
+from hushtune.seals.base import Protected, Seal, floor_share
+from hushtune.seals.ends import Expected, Seat
+from hushtune.seals.masked import shamir
+from hushtune.seals.masked.client import MaskedClient
+from hushtune.seals.masked.graph import Shape, shape
+from hushtune.seals.masked.server import MaskedServer
+from hushtune.seals.masked.setting import ADVERT_BYTES, BOX_BYTES, SEALED_BYTES, SIGNATURE_BYTES, Setting, sum_bits
 
 
 @dataclass(frozen=True)
@@ -28,12 +31,14 @@ class Masked(Seal):
         dropouts: share of clients that may fail to answer, at any stage, in [0, 1); more abort the round, and nothing
             is opened.
         corrupt: share of clients that may collude with the server, or add no noise, in [0, 1).
-        neighbours: INSECURE unless None: a number of neighbours below what the failure bound of 2^-40 asks for, and no
-            agreement on who answered, to compare costs with other systems.
+        degree: INSECURE unless None: each client shares with so many others, fewer than the failure bound of 2^-40 asks
+            for, and there is no agreement on who answered; to compare costs with other systems.
     """
 
-    neighbours: int | None = None
+    degree: int | None = None
     name: ClassVar[str] = "masked"
+    kind: ClassVar[str] = "masked"
+    shown: ClassVar[str] = "secure sum: "
 
     def shape(self, clients: int) -> Shape:
         """Degree and threshold; refused if no safe ones exist.
@@ -42,11 +47,11 @@ class Masked(Seal):
             clients: how many are in the roster.
         """
         dropped, corrupt = floor_share(self.dropouts, clients), floor_share(self.corrupt, clients)
-        if self.neighbours is None:
+        if self.degree is None:
             return shape(clients, dropped, corrupt)
-        degree = integer("neighbours", self.neighbours, 1, clients - 1)
+        degree = integer("degree", self.degree, 1, clients - 1)
         if degree * clients % 2:
-            raise SettingError(f"neighbours times clients must be even, but got neighbours={degree}, clients={clients}")
+            raise SettingError(f"degree times clients must be even, but got degree={degree}, clients={clients}")
         return Shape(clients, degree, degree // 2 + 1, clients - dropped, committee=0, quorum=0, gap=0)
 
     def check(self, clients: int) -> None:
@@ -54,15 +59,15 @@ class Masked(Seal):
         self.honest(clients)
         self.shape(clients)
 
-    def traffic(self, clients: int, length: int, bits: int, request: int, pinned: bool) -> tuple[float, int]:
-        """Computed from the sizes of all parts; `bench secure-sum` counts the real ones."""
+    def traffic(self, clients: int, length: int, largest: int, request: int, pinned: bool) -> tuple[float, int]:
+        """Computed from the sizes of all parts; the benchmark `secure-sum` counts the real ones."""
         form = self.shape(clients)
         advert = ADVERT_BYTES + SIGNATURE_BYTES * pinned
-        everybody, near = -(-clients // 8), form.degree * 4  # a set of clients as bits; a list of neighbours
+        everybody, near = -(-clients // 8), form.degree * 4  # a set of clients as bits; a list of peers
         trips = {
             "keys": (request, advert),
             "shares": (near + form.degree * advert, near + (form.degree + form.own) * SEALED_BYTES),
-            "input": (near + form.degree * BOX_BYTES + everybody + request, length * bits // 8),
+            "input": (near + form.degree * BOX_BYTES + everybody + request, length * sum_bits(largest) // 8),
             "unmask": (
                 everybody + form.quorum * (4 + SIGNATURE_BYTES) * pinned,
                 near + (form.degree + form.own) * shamir.SHARE_BYTES,
@@ -85,6 +90,52 @@ class Masked(Seal):
         """
         return Setting(run, roster, self.shape(len(roster)), terms)
 
-    def session(self, run: str, roster: Roster, terms: str, first: int = 0) -> MaskedServer:
+    @property
+    def insecure(self) -> str | None:
+        """A lower degree than is safe."""
+        if self.degree is None:
+            return None
+        return f"degree={self.degree}: the failure bound is not met, and a lying server not found out"
+
+    def protects(self, facts: Protected) -> list[str]:
+        """Single contributions, from the server."""
+        corrupt = floor_share(self.corrupt, facts.clients)
+        agreed = facts.pinned and self.insecure is None
+        server = "the server, even if it lies," if agreed else "a server that follows the protocol"
+        lines = [
+            f"Seal 'masked': {server} sees no single contribution but their sum, alone or together with up to "
+            f"{corrupt} of the {facts.clients} clients (failure bound 2^-40 for each condition of the threat model)."
+        ]
+        if not corrupt:
+            noisy = ", with all of the noise that epsilon needs" if facts.private else ""
+            lines.append(
+                "  With so few clients none is taken to be corrupt: one that tells the server what it sent leaves it "
+                f"the sum of the others{noisy}."
+            )
+        if self.insecure is not None:
+            lines.append(f"INSECURE CHOICE, {self.insecure}.")
+        if not facts.pinned:
+            lines.append(
+                "INSECURE CHOICE, identities not pinned: the server is trusted not to impersonate or invent clients, "
+                "and not to lie about who dropped out."
+            )
+        return lines
+
+    @classmethod
+    def expects(cls, header: Mapping[str, Any], parts: list[bytes], message: bytes) -> Expected:
+        """Several trips, of which one carries the input and two carry the request."""
+        trip = str(header.get("trip"))
+        carries = trip in ("keys", "input")
+        if carries and not parts:
+            raise WireError(f"trip '{trip}' must carry the request")
+        place = f"{header.get('round')} {trip}"
+        request = parts[-1] if carries else None
+        return Expected(str(header.get("run")), place, request, begins=trip == "keys", input=trip == "input")
+
+    def client(self, seat: Seat) -> MaskedClient:
+        """The client's end."""
+        return MaskedClient(self.setting(seat.run, seat.roster, seat.terms), seat)
+
+    def server(self, run: str, roster: Roster, terms: str, first: int = 0) -> MaskedServer:
         """The server's end."""
         return MaskedServer(self.setting(run, roster, terms), first)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
-from hushtune.errors import AbortedError, WireError
-from hushtune.identity import verified
-from hushtune.privacy.skellam import IntArray
-from hushtune.seals import crypto, shamir
-from hushtune.seals.base import Exchange, Reserve, Summed
-from hushtune.seals.masked_setting import (
+from hushtune.core.errors import AbortedError, WireError
+from hushtune.core.identity import verified
+from hushtune.core.wire import pack, unpack_reply
+from hushtune.privacy.noise.skellam import IntArray
+from hushtune.seals.ends import Ask, Outcome, Replies, Trip, Trips
+from hushtune.seals.masked import crypto, shamir
+from hushtune.seals.masked.setting import (
     ADVERT_BYTES,
     BOX_BYTES,
     PREPARED,
@@ -24,11 +26,15 @@ from hushtune.seals.masked_setting import (
     agreed_text,
     by_number,
     pair_mask,
+    sum_bits,
     to_numbers,
     usable,
     view_of,
 )
-from hushtune.wire import pack, unpack_reply
+
+_Found = TypeVar("_Found")
+_Steps = Generator[Trip, Replies, _Found]
+"""Part of an opening: some trips, and what they gave."""
 
 Shares = dict[int, dict[int, bytes]]
 """Owner of a secret -> point of a holder -> share."""
@@ -56,43 +62,37 @@ class MaskedServer:
         self._needed = setting.shape.needed
         self._ready: _Prepared | None = None
         self._last = first - 1
-        self._around = [setting.neighbours(number) for number in range(setting.shape.clients)]
+        self._around = [setting.peers(number) for number in range(setting.shape.clients)]
         self._points = [setting.holders(number) for number in range(setting.shape.clients)]
         self._joined = 0  # how many clients shared when keys were last made anew
-        self.trips = 0
 
-    def sum(self, request: bytes, length: int, bits: int, exchange: Exchange, last: bool, reserve: Reserve) -> Summed:
+    def open(self, ask: Ask) -> Trips:
         """The sum over all clients whose input arrived, and why each of the others is missing.
-
-        Args:
-            request: the request's bytes, the same for all.
-            length: of the vectors.
-            bits: of the sum.
-            exchange: the transport.
-            last: whether no other sum follows in this run: then no keys are made for one.
-            reserve: called once, right before clients are asked for inputs.
 
         Raises AbortedError, with nothing unmasked, if too few clients are left at any stage.
         """
         lost: dict[int, str] = {}
+        request, length, bits = ask.request, ask.length, sum_bits(ask.largest)
         round_, self._ready = self._ready, None  # a round that fails is never tried again
         if round_ is None or len(round_.boxes) < self._joined:  # let those who were lost since come back
-            round_ = self._set_up(request, exchange, lost)
+            round_ = yield from self._set_up(request, lost)
             self._joined = len(round_.boxes)
         sharers = Members.of(round_.boxes, self._setting.shape.clients)
         view = view_of(crypto.digest(request).hex(), sharers)
-        reserve()
-        vectors, next_round = self._inputs(round_, sharers, request, length, bits, exchange, lost, last)
+        vectors, next_round = yield from self._inputs(round_, sharers, request, length, bits, lost, ask.last)
         self._enough(vectors, lost, "sent an input")
         answered = Members.of(vectors, self._setting.shape.clients)
         late: dict[int, str] = {}  # their inputs count: enough of the others are there to unmask them
-        signatures = self._agreed(round_, view, answered, exchange, late)
-        seeds, masks = self._unmask(round_, vectors, answered, signatures, next_round, exchange, late)
+        signatures = yield from self._agreed(round_, view, answered, late)
+        seeds, masks = yield from self._unmask(round_, vectors, answered, signatures, next_round, late)
         self._ready = next_round
         total = self._total(round_, vectors, seeds, masks, view, length, bits)
         names = self._setting.roster.ids
         missing = {names[n]: lost.get(n, "no input") for n in range(self._setting.shape.clients) if n not in vectors}
-        return Summed(total, missing, {names[n]: why for n, why in late.items()})
+        return Outcome(total, missing, {names[n]: why for n, why in late.items()})
+
+    def close(self) -> None:
+        """Nothing was begun beside this process."""
 
     # ---- trips ---------------------------------------------------------------------------------------
 
@@ -101,15 +101,13 @@ class MaskedServer:
         name: str,
         round_: int,
         out: Mapping[int, tuple[bytes, ...]],
-        exchange: Exchange,
         lost: dict[int, str],
         last: bool = False,
-    ) -> dict[int, list[bytes]]:
+    ) -> _Steps[dict[int, list[bytes]]]:
         """Sends, and keeps what came back in the right form; everybody else is lost, with the reason."""
-        self.trips += 1
         ids, header = self._setting.roster.ids, {"kind": "masked", "run": self._setting.run, "trip": name}
         messages = {ids[n]: pack({**header, "round": round_, "last": last}, *parts) for n, parts in out.items()}
-        replies = exchange(name, messages)
+        replies = yield Trip(name, messages, inputs=name == "input")
         found = {}
         for number in out:
             try:
@@ -129,21 +127,21 @@ class MaskedServer:
                 f"{reasons}"
             )
 
-    def _set_up(self, request: bytes, exchange: Exchange, lost: dict[int, str]) -> _Prepared:
+    def _set_up(self, request: bytes, lost: dict[int, str]) -> _Steps[_Prepared]:
         self._last += 1
         round_ = _Prepared(self._last)
         everyone = range(self._setting.shape.clients)
-        keys = self._trip("keys", round_.index, dict.fromkeys(everyone, (request,)), exchange, lost)
+        keys = yield from self._trip("keys", round_.index, dict.fromkeys(everyone, (request,)), lost)
         round_.adverts = self._adverts(round_.index, keys, 0, crypto.digest(request).hex(), lost)
         self._enough(round_.adverts, lost, "sent keys")
         out = {n: (self._near(n, round_.adverts),) for n in round_.adverts}
-        shares = self._trip("shares", round_.index, out, exchange, lost)
+        shares = yield from self._trip("shares", round_.index, out, lost)
         round_.boxes = self._boxes(round_, shares, 0, lost)
         self._enough(round_.boxes, lost, "shared its secrets")
         return round_
 
     def _near(self, number: int, pieces: Mapping[int, bytes]) -> bytes:
-        """The pieces of a client's neighbours."""
+        """The pieces of a client's peers."""
         chosen = {n: pieces[n] for n in self._around[number] if n in pieces}
         return by_number(chosen, len(next(iter(chosen.values()), b"")))
 
@@ -171,7 +169,7 @@ class MaskedServer:
             try:
                 boxes = to_numbers(parts[at], SEALED_BYTES)
                 if set(boxes) != {n for n in self._points[number] if n in round_.adverts}:
-                    raise WireError("its shares are not for its neighbours")
+                    raise WireError("its shares are not for its peers")
                 found[number] = boxes
             except (WireError, IndexError) as error:
                 lost[number] = str(error) or "its shares are missing"
@@ -184,12 +182,11 @@ class MaskedServer:
         request: bytes,
         length: int,
         bits: int,
-        exchange: Exchange,
         lost: dict[int, str],
         last: bool,
-    ) -> tuple[dict[int, IntArray], _Prepared]:
+    ) -> _Steps[tuple[dict[int, IntArray], _Prepared]]:
         out = {n: (self._addressed(round_, n), sharers.bits, request) for n in round_.boxes}
-        replies = self._trip("input", round_.index, out, exchange, lost, last)
+        replies = yield from self._trip("input", round_.index, out, lost, last)
         vectors: dict[int, IntArray] = {}
         for number, parts in replies.items():
             if len(parts) == 2 and len(parts[0]) == length * bits // 8:
@@ -203,20 +200,18 @@ class MaskedServer:
         return vectors, ahead
 
     def _addressed(self, round_: _Prepared, holder: int) -> bytes:
-        """What the neighbours who shared have encrypted for a client."""
+        """What the peers who shared have encrypted for a client."""
         boxes = {n: round_.boxes[n][holder][:BOX_BYTES] for n in self._around[holder] if n in round_.boxes}
         return by_number(boxes, BOX_BYTES)
 
-    def _agreed(
-        self, round_: _Prepared, view: str, answered: Members, exchange: Exchange, late: dict[int, str]
-    ) -> bytes:
+    def _agreed(self, round_: _Prepared, view: str, answered: Members, late: dict[int, str]) -> _Steps[bytes]:
         """A quorum of signatures of who answered; none without a committee."""
         keys, quorum = self._setting.roster.keys, self._setting.shape.quorum
         if keys is None or not quorum:
             return b""
         text = agreed_text(self._setting, round_.index, view, answered)
         out = {n: (answered.bits,) for n in sorted(self._setting.committee) if n in answered}
-        replies = self._trip("agree", round_.index, out, exchange, late)
+        replies = yield from self._trip("agree", round_.index, out, late)
         signed = {n: parts[0] for n, parts in replies.items() if len(parts) == 1 and verified(keys[n], parts[0], text)}
         if len(signed) < quorum:
             raise AbortedError(
@@ -232,15 +227,14 @@ class MaskedServer:
         answered: Members,
         signatures: bytes,
         ahead: _Prepared,
-        exchange: Exchange,
         late: dict[int, str],
-    ) -> tuple[Shares, Shares]:
+    ) -> _Steps[tuple[Shares, Shares]]:
         """Shares of the self-mask seeds of those who sent an input, and of the mask keys of those who did not.
 
         Each is compared with the tag that its owner gave for it, so wrong ones are left out.
         """
         out = {n: (answered.bits, signatures, self._near(n, ahead.adverts)) for n in vectors}
-        replies = self._trip("unmask", round_.index, out, exchange, late)
+        replies = yield from self._trip("unmask", round_.index, out, late)
         self._enough(replies, late, "helped to unmask")
         seeds: Shares = {}
         masks: Shares = {}

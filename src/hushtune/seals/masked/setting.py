@@ -10,11 +10,11 @@ from functools import cached_property
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from hushtune.errors import WireError
-from hushtune.identity import verified
-from hushtune.roster import Roster
-from hushtune.seals import crypto, shamir
-from hushtune.seals.graph import Shape, committee, neighbours, widest_gap
+from hushtune.core.errors import WireError
+from hushtune.core.identity import verified
+from hushtune.core.roster import Roster
+from hushtune.seals.masked import crypto, shamir
+from hushtune.seals.masked.graph import Shape, committee, peers, widest_gap
 
 ADVERT_BYTES = 96  # two public keys, and a commitment to the self-mask seed
 SIGNATURE_BYTES = 64
@@ -48,16 +48,16 @@ class Setting:
         """The clients who sign what everybody is told; nobody signs without pinned keys."""
         return frozenset(committee(self._seed, self.shape) if self.roster.pinned else ())
 
-    def neighbours(self, client: int) -> tuple[int, ...]:
-        """The numbers of a client's neighbours."""
-        return tuple(neighbours(client, self._seed, self.shape))
+    def peers(self, client: int) -> tuple[int, ...]:
+        """The numbers of a client's peers."""
+        return tuple(peers(client, self._seed, self.shape))
 
     def holders(self, client: int) -> dict[int, int]:
         """The numbers of those who hold shares of a client's secrets, each with the point at which it does.
 
         Points count from 1: 0 is where the secret is.
         """
-        among = [*self.neighbours(client), *([client] if self.shape.own else [])]
+        among = [*self.peers(client), *([client] if self.shape.own else [])]
         return {number: at + 1 for at, number in enumerate(among)}
 
     def whole(self, answered: Members) -> bool:
@@ -162,5 +162,10 @@ def agreed(setting: Setting, signatures: dict[int, bytes], text: bytes) -> bool:
 def pair_mask(
     setting: Setting, round_: int, key: X25519PrivateKey, public: bytes, one: int, other: int, view: str
 ) -> bytes:
-    """The seed of two neighbours' pairwise mask; it cancels only if both have the same view."""
+    """The seed of two peers' pairwise mask; it cancels only if both have the same view."""
     return crypto.derive(crypto.exchange(key, public), setting.between("mask", round_, one, other, view))
+
+
+def sum_bits(largest: int) -> int:
+    """Bits in which a sum of at most this absolute value does not wrap: 32, or 64."""
+    return 32 if largest < 2**31 else 64

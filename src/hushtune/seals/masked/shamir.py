@@ -11,8 +11,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from hushtune.errors import WireError
-from hushtune.randomness import Randomness
+from hushtune.core.errors import WireError
+from hushtune.core.randomness import Randomness
 
 PRIME = 2**256 + 297  # the smallest prime above 2^256
 SHARE_BYTES = 33

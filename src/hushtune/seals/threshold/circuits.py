@@ -15,10 +15,10 @@ from typing import Literal
 import numpy as np
 from numpy.polynomial import chebyshev
 
-from hushtune.errors import SettingError
-from hushtune.forms import Form
-from hushtune.privacy.skellam import IntArray
-from hushtune.space import FloatArray
+from hushtune.core.errors import SettingError
+from hushtune.core.space import FloatArray
+from hushtune.privacy.noise.skellam import IntArray
+from hushtune.seals.forms import Form
 
 MOST_OPENINGS = 4  # ciphertexts that are decrypted under one set of keys
 LARGEST = 2**40  # the largest integer in a sum that is opened exactly

@@ -18,16 +18,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from hushtune.errors import MissingExtraError, RefusedError, WireError
-from hushtune.forms import Form
-from hushtune.mhe.circuits import MOST_OPENINGS, Circuit, inputs
-from hushtune.mhe.process import Sidecar
-from hushtune.privacy.skellam import IntArray
-from hushtune.seals.threshold_wire import BEGINS, END, TAG, checked, packed
-from hushtune.wire import unpack
+from hushtune.core.errors import MissingExtraError, RefusedError, WireError
+from hushtune.core.wire import unpack
+from hushtune.seals.ends import Due, Seat
+from hushtune.seals.forms import Form, in_blocks
+from hushtune.seals.threshold.circuits import MOST_OPENINGS, Circuit, inputs
+from hushtune.seals.threshold.process import Sidecar
+from hushtune.seals.threshold.wire import BEGINS, END, TAG, checked, packed
 
 _PARTS = {
     "lead": (1,),
@@ -57,15 +56,6 @@ class Asked(NamedTuple):
     deviation: float
 
 
-Vector = Callable[[], dict[str, IntArray]]
-"""Computes the client's noisy vector, by block."""
-
-
-def no_vector() -> dict[str, IntArray]:
-    """For trips that carry none."""
-    raise RefusedError("no input is due in this trip")
-
-
 class _Ask(NamedTuple):
     """One message, taken apart; `again`: it was answered before."""
 
@@ -74,7 +64,7 @@ class _Ask(NamedTuple):
     round: int
     parts: list[bytes]
     asked: Asked | None
-    vector: Vector
+    due: Due | None
     again: bool
 
 
@@ -83,40 +73,44 @@ class ThresholdClient:
     """One client in one run.
 
     Args:
-        run: the run's id.
-        number: the client's place in the roster.
-        clients: how many there are.
-        terms: one text for the run's seal, privacy, noise and plan.
-        folder: where a sidecar that outlives this process is found again; None: it is this process's child.
+        seat: where it sits; its folder is where a sidecar that outlives this process is found again. None: the sidecar
+            is this process's child.
+        asks: what a request says about an opening, as far as encryption is concerned.
     """
 
-    run: str
-    number: int
-    clients: int
-    terms: str
-    folder: Path | None = None
+    seat: Seat
+    asks: Callable[[Due], Asked]
     _sidecar: Sidecar | None = None
     _state: dict[str, Any] = field(default_factory=lambda: {"keys": -1, "rounds": {}})
 
     def __repr__(self) -> str:
-        return f"ThresholdClient(client={self.number})"
+        return f"ThresholdClient(client={self.seat.number})"
+
+    @property
+    def terms(self) -> str:
+        """One text for the run's seal, privacy, noise and plan."""
+        return self.seat.terms
+
+    def made(self, reply: bytes) -> bool:
+        """Every reply may change what it has to know."""
+        return True
 
     @property
     def done(self) -> bool:
         """Whether it holds no secrets any more."""
         return self._sidecar is None
 
-    def step(self, message: bytes, asked: Asked | None, vector: Vector = no_vector) -> bytes:
+    def step(self, message: bytes, due: Due | None) -> bytes:
         """The reply to one message; the same message again gets the same bytes, another one for its place is refused.
 
         Args:
             message: the server's.
-            asked: what the request in it says, if there is one.
-            vector: called when an input is due.
+            due: what the request in it asks for, if there is one.
         """
         header, parts = unpack(message)
+        asked = self.asks(due) if due is not None else None
         trip, round_, turn = header.get("trip"), header.get("round"), header.get("turn")
-        if header.get("run") != self.run:
+        if header.get("run") != self.seat.run:
             raise RefusedError("a message of another run")
         if (
             trip not in _PARTS
@@ -132,7 +126,7 @@ class ThresholdClient:
             self.close()
             return packed({"kind": END, "round": round_})
         if trip in BEGINS:
-            if (trip == "lead") != (self.number == 0):
+            if (trip == "lead") != (self.seat.number == 0):
                 raise RefusedError("the first client in the roster leads, and the others join")
             if round_ > self._state["keys"]:
                 self._begin(round_, asked)
@@ -143,7 +137,7 @@ class ThresholdClient:
         known = sidecar.call("recall", name=place)
         if known and known != [said]:
             raise RefusedError(f"trip '{trip}' of round {round_} was answered already, for another message")
-        ask = _Ask(sidecar, place, round_, parts, asked, vector, again=bool(known))
+        ask = _Ask(sidecar, place, round_, parts, asked, due, again=bool(known))
         reply = packed({"kind": trip, "round": round_}, *getattr(self, f"_{trip}")(ask))
         sidecar.call("keep", said, name=place)
         if trip == "decrypt" and header.get("last") is True:
@@ -157,10 +151,10 @@ class ThresholdClient:
         self.close()
         parameters = dict(vars(asked.circuit.parameters))
         try:
-            if self.folder is None:
+            if self.seat.folder is None:
                 self._sidecar = Sidecar.start(parameters, party=True)
             else:
-                self._sidecar = Sidecar.beside(self.folder / str(round_), parameters)
+                self._sidecar = Sidecar.beside(self.seat.folder / str(round_), parameters)
         except MissingExtraError:  # whose text names a folder of the client's
             raise RefusedError("OpenFHE is not set up on this client; run `hushtune mhe setup` there") from None
         self._state = {"keys": round_, "rounds": {}, "parameters": parameters}
@@ -193,7 +187,10 @@ class ThresholdClient:
         third = sidecar.once("third", ask.place, relin, tag=TAG) if relin else []
         if ask.again:
             return [*sidecar.once("encrypt", ask.place), *third]
-        values, levels = inputs(asked.circuit, asked.form, ask.vector(), self.clients, asked.largest)
+        if ask.due is None or ask.due.vector is None:
+            raise RefusedError("no input is due in this trip")
+        vector, clients = in_blocks(ask.due.blocks, ask.due.vector()), len(self.seat.roster)
+        values, levels = inputs(asked.circuit, asked.form, vector, clients, asked.largest)
         pieces = 1 if asked.form is not None else len(values)
         self._state["rounds"][str(ask.round)] = {"deviation": asked.deviation, "pieces": pieces}
         return [*sidecar.once("encrypt", ask.place, *(v.tobytes() for v in values), levels=levels), *third]
@@ -207,7 +204,7 @@ class ThresholdClient:
         due = self._due(ask.round)
         if len(ask.parts) != due["pieces"]:
             raise RefusedError(f"{due['pieces']} ciphertexts are due, but got {len(ask.parts)}")
-        settings = {"lead": self.number == 0, "deviation": due["deviation"], "most": MOST_OPENINGS}
+        settings = {"lead": self.seat.number == 0, "deviation": due["deviation"], "most": MOST_OPENINGS}
         return ask.sidecar.once("decrypt", ask.place, *ask.parts, **settings)
 
     def _due(self, round_: int) -> dict[str, Any]:
@@ -225,8 +222,8 @@ class ThresholdClient:
     def load(self, state: bytes) -> ThresholdClient:
         """Takes up the state that `dump` gave."""
         self._state = json.loads(state)
-        if self.folder is not None and self._state["keys"] >= 0:
-            self._sidecar = Sidecar.found(self.folder / str(self._state["keys"]))
+        if self.seat.folder is not None and self._state["keys"] >= 0:
+            self._sidecar = Sidecar.found(self.seat.folder / str(self._state["keys"]))
         return self
 
     def close(self) -> None:

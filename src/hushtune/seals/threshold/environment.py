@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from hushtune.errors import MissingExtraError, SettingError
+from hushtune.core.errors import MissingExtraError, SettingError
 
 WHEELS = {(3, 10): "openfhe==1.6.1.0.22.4", (3, 12): "openfhe==1.6.1.0.24.4"}
 """Which release holds which interpreter's module; the second needs a newer C++ library than Debian 12 has."""

@@ -15,9 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from hushtune.errors import RefusedError
-from hushtune.mhe import sidecar
-from hushtune.mhe.environment import interpreter
+from hushtune.core.errors import RefusedError
+from hushtune.seals.threshold import sidecar
+from hushtune.seals.threshold.environment import interpreter
 
 _PIPES = ("in", "out")
 _CHUNK = 2**20

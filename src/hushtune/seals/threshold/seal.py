@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from hushtune.checks import number
-from hushtune.errors import SettingError
-from hushtune.forms import Form
-from hushtune.mhe.circuits import PARAMETERS, Circuit, circuit, deviation_of
-from hushtune.mhe.environment import interpreter
-from hushtune.roster import Roster
-from hushtune.seals.base import Seal
-from hushtune.seals.threshold_server import ThresholdServer
+from hushtune.core.checks import number
+from hushtune.core.errors import SettingError, WireError
+from hushtune.core.roster import Roster
+from hushtune.privacy.policy import Policy
+from hushtune.seals.base import Protected, Seal, floor_share
+from hushtune.seals.ends import Due, Expected, Seat
+from hushtune.seals.forms import Form
+from hushtune.seals.threshold.circuits import PARAMETERS, Circuit, circuit, deviation_of
+from hushtune.seals.threshold.client import Asked, ThresholdClient
+from hushtune.seals.threshold.environment import interpreter
+from hushtune.seals.threshold.server import ThresholdServer
+from hushtune.seals.threshold.wire import BEGINS, END, KIND
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,11 @@ class Threshold(Seal):
     smudging: float = 20.0
     precision: float = 4e-4
     name: ClassVar[str] = "threshold"
+    kind: ClassVar[str] = KIND
+    shown: ClassVar[str] = "encrypted: "
     computes: ClassVar[bool] = True
+    computing: ClassVar[str] = "computed under encryption"
+    keeps_replies: ClassVar[bool] = True  # they are megabytes, and lie where the secret is
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -102,7 +111,7 @@ class Threshold(Seal):
         """
         return found.smudging(self.deviation(form, clients), length, clients)
 
-    def traffic(self, clients: int, length: int, bits: int, request: int, pinned: bool) -> tuple[float, int]:
+    def traffic(self, clients: int, length: int, largest: int, request: int, pinned: bool) -> tuple[float, int]:
         """For one sum that is opened as it is: keys, one ciphertext of two moduli, one partial decryption."""
         parameters = PARAMETERS[self.ring]
         polynomial = 8 * parameters.ring
@@ -110,6 +119,53 @@ class Threshold(Seal):
         pieces = -(-length // parameters.slots)
         return 6, 3 * keys + 2 * request + pieces * (4 + 4 + 2) * polynomial
 
-    def session(self, run: str, roster: Roster, terms: str, first: int = 0) -> ThresholdServer:
+    def claims(self, due: Due, clients: int) -> float:
+        """lambda, which follows from the circuit."""
+        return self._planned(due.form, clients, due.largest, due.opens)[1]
+
+    def _planned(self, form: Form | None, clients: int, largest: int, length: int) -> tuple[Circuit, float]:
+        """How a form is computed, and lambda as results state it."""
+        found = self.circuit(form, clients, largest, length)
+        return found, round(self.bits(found, form, clients, length), 1)
+
+    def agree(self, policy: Policy, due: Due, clients: int) -> None:
+        """How little smudging a server may ask for is the client's to say."""
+        found = self.circuit(due.form, clients, due.largest, due.opens)
+        policy.check_smudging(self.bits(found, due.form, clients, due.opens))
+
+    def protects(self, facts: Protected) -> list[str]:
+        """All but what is opened, from a server that follows the protocol."""
+        corrupt = max(1, floor_share(self.corrupt, facts.clients))
+        noise = [f"  The noise, and so epsilon, allows for {corrupt} such clients only."] if facts.private else []
+        return [
+            "Seal 'threshold': a server that follows the protocol sees nothing but what is listed above, alone or "
+            f"together with up to {facts.clients - 1} of the {facts.clients} clients, as long as ring learning with "
+            "errors is hard (128 bits). What is opened has an error that depends on others' secrets; every client's "
+            f"noise hides it with at least {facts.smudging:g} bits (lambda).",
+            *noise,
+            "TRUSTED: the server, to follow the protocol. One that does not can have a single client's ciphertext "
+            "decrypted instead of the sum; seal 'masked' with pinned identities holds against that.",
+        ]
+
+    @classmethod
+    def expects(cls, header: Mapping[str, Any], parts: list[bytes], message: bytes) -> Expected:
+        """Several trips, of which one carries the input and two carry the request."""
+        trip = str(header.get("trip"))
+        carries = trip in (*BEGINS, "input")
+        if carries and not parts:
+            raise WireError(f"trip '{trip}' must carry the request")
+        place = f"{header.get('round')} {trip} {header.get('turn')}"
+        request = parts[-1] if carries else None
+        return Expected(str(header.get("run")), place, request, trip in BEGINS, trip == "input", trip == END)
+
+    def client(self, seat: Seat) -> ThresholdClient:
+        """The client's end."""
+        return ThresholdClient(seat, lambda due: self._asked(due, len(seat.roster)))
+
+    def _asked(self, due: Due, clients: int) -> Asked:
+        found = self.circuit(due.form, clients, due.largest, due.opens)
+        return Asked(found, due.form, due.largest, self.deviation(due.form, clients))
+
+    def server(self, run: str, roster: Roster, terms: str, first: int = 0) -> ThresholdServer:
         """The server's end."""
-        return ThresholdServer(run, roster, self.circuit, first)
+        return ThresholdServer(run, roster, self._planned, first)

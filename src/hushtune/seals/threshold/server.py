@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Generator, Mapping
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from hushtune.errors import AbortedError, RefusedError, WireError
-from hushtune.forms import Form
-from hushtune.mhe.circuits import MOST_OPENINGS, Circuit, Parameters, offset_of, segments
-from hushtune.mhe.process import Sidecar
-from hushtune.roster import Id, Roster
-from hushtune.seals.base import Exchange, Reserve
-from hushtune.seals.threshold_wire import END, KIND, TAG, checked, packed
-from hushtune.space import FloatArray
-from hushtune.wire import unpack_reply
+from hushtune.core.errors import AbortedError, RefusedError, WireError
+from hushtune.core.roster import Id, Roster
+from hushtune.core.space import FloatArray
+from hushtune.core.wire import unpack_reply
+from hushtune.seals.ends import Ask, Outcome, Replies, Trip, Trips
+from hushtune.seals.forms import Form
+from hushtune.seals.threshold.circuits import MOST_OPENINGS, Circuit, Parameters, offset_of, segments
+from hushtune.seals.threshold.process import Sidecar
+from hushtune.seals.threshold.wire import END, KIND, TAG, checked, packed
 
-Plan = Callable[[Form | None, int, int, int], Circuit]
+Plan = Callable[[Form | None, int, int, int], tuple[Circuit, float]]
+"""How a form is computed, and how many bits of smudging that reaches."""
+
+_Found = TypeVar("_Found")
+_Steps = Generator[Trip, Replies, _Found]
+"""Part of an opening: some trips, and what they gave."""
+
 _WHOLE = 2  # moduli that are left of a sum which is opened as it is
 _FOUND = 1
 
@@ -47,49 +53,27 @@ class ThresholdServer:
         self._opened = 0
         self._pending: list[bytes] = []  # the joint public key, and what completes the relinearisation key
 
-    def open(
-        self,
-        request: bytes,
-        form: Form | None,
-        length: int,
-        largest: int,
-        exchange: Exchange,
-        last: bool,
-        reserve: Reserve,
-    ) -> FloatArray:
-        """The values of a form of the sum.
-
-        Args:
-            request: the request's bytes, the same for all clients.
-            form: what is opened; None: the sum.
-            length: of what is opened.
-            largest: the largest absolute value of an entry of the sum.
-            exchange: the transport.
-            last: whether this is the run's last opening.
-            reserve: called once, right before clients are asked for inputs.
-
-        Raises AbortedError, with nothing opened, as soon as one client is missing.
-        """
-        circuit = self._plan(form, len(self._ids), largest, length)
-        pieces = -(-length // circuit.parameters.slots) if form is None else 1
+    def open(self, ask: Ask) -> Trips:
+        """The values of a form of the sum. Raises AbortedError, with nothing opened, as soon as a client is missing."""
+        circuit, bits = self._plan(ask.form, len(self._ids), ask.largest, ask.opens)
+        pieces = -(-ask.opens // circuit.parameters.slots) if ask.form is None else 1
         self._round += 1
         try:
-            keys = self._ready(circuit, pieces, request, exchange)
-            reserve()
-            self._inputs(keys, circuit, request, exchange)
-            small = self._evaluate(keys.evaluator, circuit, form, largest, exchange)
-            shares = self._trip("decrypt", dict.fromkeys(self._ids, tuple(small)), exchange, last=last)
+            keys = yield from self._ready(circuit, pieces, ask.request)
+            yield from self._inputs(keys, ask.request)
+            small = yield from self._evaluate(keys.evaluator, circuit, ask.form, ask.largest)
+            shares = yield from self._trip("decrypt", dict.fromkeys(self._ids, tuple(small)), last=ask.last)
             self._opened += pieces
-            return self._fused(keys.evaluator, circuit, shares, length)
+            values = self._fused(keys.evaluator, circuit, shares, ask.opens)
+            quotients = ask.form is not None and ask.form.over is not None
+            opened = values if quotients else np.rint(values).astype(np.int64)
+            return Outcome(opened, {}, {}, smudging=bits)
         except RefusedError as error:
             raise AbortedError(f"the server could not compute: {error}") from None
-        finally:
-            if last:
-                self.close()
 
     # ---- keys ----------------------------------------------------------------------------------------
 
-    def _ready(self, circuit: Circuit, pieces: int, request: bytes, exchange: Exchange) -> _Keys:
+    def _ready(self, circuit: Circuit, pieces: int, request: bytes) -> _Steps[_Keys]:
         """Keys that will do, made anew if there are none."""
         if pieces > MOST_OPENINGS:
             raise AbortedError(
@@ -99,39 +83,37 @@ class ThresholdServer:
         fits = keys is not None and keys.parameters == circuit.parameters and keys.multiplies >= circuit.multiplies
         if keys is None or not fits or self._opened + pieces > MOST_OPENINGS:
             self.close()
-            keys = self._keys = self._made(circuit, request, exchange)
+            keys = self._keys = yield from self._made(circuit, request)
             self._opened = 0
         return keys
 
-    def _made(self, circuit: Circuit, request: bytes, exchange: Exchange) -> _Keys:
+    def _made(self, circuit: Circuit, request: bytes) -> _Steps[_Keys]:
         lead, *others = self._ids
         evaluator = Sidecar.start(dict(vars(circuit.parameters)), party=False)
         keys = _Keys(evaluator, circuit.parameters, circuit.multiplies)
         self._keys = keys
-        first = self._trip("lead", {lead: (request,)}, exchange)
-        first |= self._trip("join", dict.fromkeys(others, (*first[lead], request)), exchange)
+        first = yield from self._trip("lead", {lead: (request,)})
+        first |= yield from self._trip("join", dict.fromkeys(others, (*first[lead], request)))
         (public,) = evaluator.call("public", *(shares[0] for shares in first.values()), tag=TAG)
         self._pending = [public, b""]
         if circuit.multiplies:
             (joined,) = evaluator.call("first", *(shares[1] for shares in first.values()), tag=TAG)
-            second = self._trip("relin", dict.fromkeys(self._ids, (joined,)), exchange)
+            second = yield from self._trip("relin", dict.fromkeys(self._ids, (joined,)))
             self._pending = [public, *evaluator.call("second", *(shares[0] for shares in second.values()), tag=TAG)]
         return keys
 
     # ---- one opening ---------------------------------------------------------------------------------
 
-    def _inputs(self, keys: _Keys, circuit: Circuit, request: bytes, exchange: Exchange) -> None:
+    def _inputs(self, keys: _Keys, request: bytes) -> _Steps[None]:
         public, relin = self._pending or (b"", b"")
-        found = self._trip("input", dict.fromkeys(self._ids, (public, relin, request)), exchange)
+        found = yield from self._trip("input", dict.fromkeys(self._ids, (public, relin, request)))
         if relin:
             keys.evaluator.call("third", *(parts.pop() for parts in found.values()), tag=TAG)
         self._pending = []
         for at, parts in enumerate(found.values()):
             keys.evaluator.call("add", *parts, fresh=at == 0)
 
-    def _evaluate(
-        self, evaluator: Sidecar, circuit: Circuit, form: Form | None, largest: int, exchange: Exchange
-    ) -> list[bytes]:
+    def _evaluate(self, evaluator: Sidecar, circuit: Circuit, form: Form | None, largest: int) -> _Steps[list[bytes]]:
         """The ciphertexts to be decrypted."""
         if not circuit.multiplies:
             return evaluator.call("whole", towers=_WHOLE)
@@ -142,7 +124,7 @@ class ThresholdServer:
         for turn, segment in enumerate(segments(circuit)):
             if turn:
                 asked = tuple(evaluator.call("boot"))
-                shares = self._trip("refresh", dict.fromkeys(self._ids, asked), exchange, turn)
+                shares = yield from self._trip("refresh", dict.fromkeys(self._ids, asked), turn)
                 evaluator.call("booted", *(share for parts in shares.values() for share in parts))
             for at, coefficients in enumerate(segment):
                 evaluator.call("polynomial", coefficients=coefficients, fresh=turn + at == 0)
@@ -157,12 +139,13 @@ class ThresholdServer:
         return np.concatenate(found)
 
     def _trip(
-        self, name: str, out: Mapping[Id, tuple[bytes, ...]], exchange: Exchange, turn: int = 0, last: bool = False
-    ) -> dict[Id, list[bytes]]:
+        self, name: str, out: Mapping[Id, tuple[bytes, ...]], turn: int = 0, last: bool = False
+    ) -> _Steps[dict[Id, list[bytes]]]:
         """What came back from everybody; if one is missing, nothing can be opened any more."""
         header = {"kind": KIND, "run": self._run, "round": self._round, "trip": name, "turn": turn, "last": last}
         made = {parts: packed(header, *parts) for parts in set(out.values())}  # most are the same for all
-        replies = exchange(name, {client: made[parts] for client, parts in out.items()})
+        messages = {client: made[parts] for client, parts in out.items()}
+        replies = yield Trip(name, messages, inputs=name == "input")
         found, missing = {}, {}
         for client in out:
             try:
@@ -178,7 +161,7 @@ class ThresholdServer:
             more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
             self.close()
             end = packed({**header, "trip": END})
-            exchange(END, dict.fromkeys(self._ids, end))  # whoever hears it need not keep a key share
+            yield Trip(END, dict.fromkeys(self._ids, end))  # whoever hears it need not keep a key share
             raise AbortedError(
                 f"seal 'threshold' needs all {len(self._ids)} clients, but lost {client}{more} in trip '{name}': "
                 f"{reason}"

@@ -8,8 +8,8 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from hushtune.errors import WireError
-from hushtune.wire import pack
+from hushtune.core.errors import WireError
+from hushtune.core.wire import pack
 
 KIND = "threshold"
 BEGINS = ("lead", "join")  # the trips that make keys: the first party's, everybody else's

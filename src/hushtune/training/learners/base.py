@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtune.errors import SettingError
-from hushtune.space import Config, FloatArray
+from hushtune.core.errors import SettingError
+from hushtune.core.space import Config, FloatArray
 
 Weights = dict[str, NDArray[Any]]
 """Named arrays, the first axis counts models."""
@@ -72,15 +72,15 @@ def learner_of(objective: Any, shares: Sequence[Any], epochs: int | None) -> Lea
         shares: the clients' rows; features and labels are taken to be public in kind and number.
         epochs: local passes in each round; None for the objective's own.
     """
-    from hushtune.objectives.sklearn import SklearnObjective
+    from hushtune.client.objectives.sklearn import SklearnObjective
 
     if isinstance(objective, SklearnObjective):
-        from hushtune.training.linear import SklearnLearner
+        from hushtune.training.learners.linear import SklearnLearner
 
         labels = np.unique(np.concatenate([np.asarray(rows.y) for rows in shares]))
         return SklearnLearner(objective, np.asarray(shares[0].X).shape[1], labels, epochs or 1)
     if hasattr(objective, "optimiser_knobs"):
-        from hushtune.training.neural import TorchLearner
+        from hushtune.training.learners.neural import TorchLearner
 
         if any(np.asarray(rows.y).dtype.kind not in "iufb" for rows in shares):
             raise SettingError("a network's labels must be numbers, but got others; number the classes from 0")

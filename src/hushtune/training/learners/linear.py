@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtune.errors import SettingError
-from hushtune.objectives.sklearn import SklearnObjective
-from hushtune.space import Config, FloatArray
-from hushtune.training.learner import Weights
+from hushtune.client.objectives.sklearn import SklearnObjective
+from hushtune.core.errors import SettingError
+from hushtune.core.space import Config, FloatArray
+from hushtune.training.learners.base import Weights
 
 _DIVERGED = ("overflow", "non-finite", "infinity", "NaN")  # in scikit-learn's messages; clients' rows are finite
 _NO_STEP = 1e-300

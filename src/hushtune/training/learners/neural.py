@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
 import torch
-from hushtune.objectives import stacked
-from hushtune.objectives.neural import TorchObjective, scored, tensors
-from hushtune.space import Config, FloatArray
-from hushtune.training.learner import Weights
+
+from hushtune.client.objectives import stacked
+from hushtune.client.objectives.neural import TorchObjective, scored, tensors
+from hushtune.core.space import Config, FloatArray
+from hushtune.training.learners.base import Weights
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,8 @@ def main(grid: Grid, context: Context) -> None:
     config = context.run_config
     paced: Any = Paced(grid, Path(str(config["pace"])))
     settings = hushtune.flower.settings(context)
-    result = hushtune.flower.tune(paced, CANDIDATES, method=ht.Vote(k=1, decode="argmax"), quiet=True, **settings)
+    nodes = hushtune.flower.FlowerFederation(paced, observer=ht.Silent(), **settings.federation)
+    method = ht.Vote(k=1, decode="argmax")
+    result = ht.tune(nodes, CANDIDATES, method=method, observer=ht.Silent(), **settings.tune)
     result.save(str(config["out"]))
     print(result.statement)

@@ -1,0 +1,9 @@
+from hushtune.client.client import Client as Client
+from hushtune.client.objectives import Objective as Objective
+from hushtune.client.objectives import SklearnObjective as SklearnObjective
+from hushtune.client.objectives import TorchObjective as TorchObjective
+from hushtune.client.objectives import objective as objective
+from hushtune.client.rows import Rows as Rows
+from hushtune.client.rows import Split as Split
+from hushtune.client.search import Search as Search
+from hushtune.client.simulation import Simulation as Simulation

@@ -1,0 +1,1 @@
+"""Means, medians and clusters of good configs (PrivTuna)."""

@@ -1,0 +1,1 @@
+"""Tests of mean scores by a curator: propose-test (Ding and Wu), and the noisy maximum."""

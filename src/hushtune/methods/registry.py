@@ -1,0 +1,28 @@
+"""The methods, by name: hushtune's own, and those of installed packages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hushtune.core.codec import fields_from_json
+from hushtune.methods.base import METHOD_CLASSES, Method
+from hushtune.methods.combine.method import Combine
+from hushtune.methods.propose_test.method import NoisyMax, ProposeTest
+from hushtune.methods.surface.method import Surface
+from hushtune.methods.thompson.method import Thompson
+from hushtune.methods.vote.method import Vote
+
+METHODS: tuple[type[Method], ...] = (Vote, Surface, Combine, Thompson, ProposeTest, NoisyMax)
+
+
+def method_class(name: Any) -> type[Method]:
+    """The class of a method: one that was imported, or else one that an installed package has."""
+    return METHOD_CLASSES.find(name)
+
+
+def method_from_json(raw: Mapping[str, Any]) -> Method:
+    """The method that `Method.to_json` wrote."""
+    fields = dict(raw)
+    kind = method_class(fields.pop("name", None))
+    return kind(**fields_from_json(kind, fields))

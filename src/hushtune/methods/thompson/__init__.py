@@ -1,0 +1,1 @@
+"""Agents that search together through shared random features (DP-FTS-DE)."""

@@ -1,0 +1,1 @@
+"""Each client votes for its best candidates (DP-HYPE)."""

@@ -1,1 +1,0 @@
-"""Objectives for common libraries."""

@@ -1,0 +1,1 @@
+"""What was opened under which noise. Ledgers and results store events, never an epsilon."""

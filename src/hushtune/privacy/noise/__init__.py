@@ -1,0 +1,1 @@
+"""The noise: who adds it, and exact samplers from a cryptographic source."""

@@ -1,0 +1,1 @@
+"""Models as stacked arrays, which federated averaging sees: networks and linear models."""
