@@ -12,7 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtune.core.space import FloatArray, Space
+from hushtune.core.arrays import FloatArray
+from hushtune.core.space import Space
 from hushtune.methods.thompson.agents import Draws, Features, best_untried, centred, own_scores, shortened, weights
 from hushtune.methods.thompson.exploration import OWN_FEATURES, REFIT, own_model
 from hushtune.methods.thompson.regions import Weights, attention, regions_of

@@ -12,6 +12,7 @@ import numpy as np
 from hushtune.client.client import Party
 from hushtune.client.query import Query
 from hushtune.client.search.base import Search
+from hushtune.core.arrays import IntArray
 from hushtune.core.errors import BoundError
 from hushtune.core.randomness import Randomness
 from hushtune.core.space import Candidates, Config
@@ -20,7 +21,6 @@ from hushtune.privacy.accounting import Neighbours
 from hushtune.privacy.bounds import LOUDEST
 from hushtune.privacy.events.sums import SkellamVector
 from hushtune.privacy.noise.base import Noise
-from hushtune.privacy.noise.skellam import IntArray
 
 _STEPS = 100  # of the integer grid, for an accuracy of 1
 

@@ -20,12 +20,13 @@ from hushtune.client.client import Client, Party
 from hushtune.client.objectives.neural import TorchObjective
 from hushtune.client.rows import Split, held_out
 from hushtune.client.search.base import LARGEST_SEED, Search
+from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import integer
 from hushtune.core.errors import SettingError
 from hushtune.core.files import archive, replace, unarchive
 from hushtune.core.fingerprint import fingerprint
 from hushtune.core.observer import Observer
-from hushtune.core.space import Candidates, Float, FloatArray, Space
+from hushtune.core.space import Candidates, Float, Space
 from hushtune.data import load
 from hushtune.data.splits import shares
 from hushtune.federation.local import LocalFederation

@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from experiments.privtuna.strategies import Searches
+from hushtune.core.arrays import FloatArray
 from hushtune.core.errors import SettingError
-from hushtune.core.space import Config, Float, FloatArray, Space
+from hushtune.core.space import Config, Float, Space
 from hushtune.data.sources import cache
 
 FILES = {name: f"{name}.csv.gz" for name in ("local_search", "federated_grid", "derived_global_hp")}

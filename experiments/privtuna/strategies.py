@@ -13,7 +13,8 @@ from typing import Literal
 import numpy as np
 
 from hushtune.client.pairs import Pairs
-from hushtune.core.space import Config, FloatArray, Space
+from hushtune.core.arrays import FloatArray
+from hushtune.core.space import Config, Space
 from hushtune.methods.combine.strategies import combined, config_at, dbscan, good, linear, mean, top
 from hushtune.methods.surface.models import KINDS, surfaces
 

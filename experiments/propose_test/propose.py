@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from hushtune.core import svg
+from hushtune.core.arrays import FloatArray
 from hushtune.core.files import replace
-from hushtune.core.space import FloatArray
 from hushtune.methods.propose_test.doubling import most_tests, room, simulate
 from hushtune.methods.propose_test.method import STEPS
 from hushtune.privacy.accounting import Sums, epsilon_of

@@ -21,11 +21,12 @@ from hushtune.client.client import Client
 from hushtune.client.rows import WHOLE
 from hushtune.client.search.base import Search
 from hushtune.client.simulation import Simulation
+from hushtune.core.arrays import FloatArray
 from hushtune.core.identity import Identity
 from hushtune.core.observer import Observer, Silent
 from hushtune.core.randomness import SystemRandomness
 from hushtune.core.roster import Roster
-from hushtune.core.space import Candidates, Config, Float, FloatArray, Space
+from hushtune.core.space import Candidates, Config, Float, Space
 from hushtune.methods.vote.ballots import TopVotes
 from hushtune.methods.vote.method import Vote
 from hushtune.methods.vote.odds import Agreement, counts

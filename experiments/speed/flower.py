@@ -27,11 +27,11 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.simulation import run_simulation
 
 from hushtune.client.rows import Rows
+from hushtune.core.arrays import FloatArray, IntArray
 from hushtune.core.observer import Observer, Silent
-from hushtune.core.space import Candidates, Config, Float, FloatArray, Space
+from hushtune.core.space import Candidates, Config, Float, Space
 from hushtune.flower import FlowerFederation, register
 from hushtune.methods.vote.method import Vote
-from hushtune.privacy.noise.skellam import IntArray
 from hushtune.run.tuning import tune
 from hushtune.seals.masked.seal import Masked
 

@@ -17,6 +17,7 @@ from hushtune.client.objectives.base import objective
 from hushtune.client.rows import WHOLE
 from hushtune.client.search.base import Search
 from hushtune.client.trials import TrialStore
+from hushtune.core.arrays import IntArray
 from hushtune.core.errors import SettingError
 from hushtune.core.observer import Observer
 from hushtune.core.randomness import SystemRandomness
@@ -26,7 +27,6 @@ from hushtune.methods.base import Facts
 from hushtune.methods.combine.cells import Cells
 from hushtune.methods.combine.method import Combine
 from hushtune.methods.combine.tallies import CellCounts, ConfigSums
-from hushtune.privacy.noise.skellam import IntArray
 from hushtune.run.simulation import Shortcut
 from hushtune.seals.forms import Form
 from hushtune.seals.threshold.process import Sidecar

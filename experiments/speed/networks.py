@@ -18,8 +18,9 @@ from experiments.dp_hype.tasks import adult, mnist
 from hushtune.client.objectives.neural import TorchObjective, data_of
 from hushtune.client.objectives.stacked import SharedDropout, order_of, prepared
 from hushtune.client.rows import Rows
+from hushtune.core.arrays import FloatArray
 from hushtune.core.observer import Observer
-from hushtune.core.space import Candidates, Choice, Config, FloatArray, Space
+from hushtune.core.space import Candidates, Choice, Config, Space
 
 RATES = (0.5, 0.1, 0.05, 1e-3, 5e-3, 1e-5, 1e-6, 5e-6, 5e-7, 1e-7)
 DECAYS = (0.0, 0.1, 0.25, 0.99, 1.0)

@@ -12,8 +12,9 @@ import pytest
 from tests.watched import Watched
 
 import hushtune as ht
+from hushtune.core.arrays import FloatArray
 from hushtune.core.observer import Advance, together
-from hushtune.core.space import Config, FloatArray
+from hushtune.core.space import Config
 from hushtune.privacy.accounting import epsilon_of
 from hushtune.privacy.events.steps import PureTests, SelectedRuns, TrainingSteps
 from hushtune.privacy.events.sums import GaussianVector

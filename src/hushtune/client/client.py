@@ -17,12 +17,13 @@ import numpy as np
 from hushtune.client.objectives.base import Objective, checked_losses
 from hushtune.client.rows import Parts, Rows, count_of
 from hushtune.client.trials import TrialStore, from_study
+from hushtune.core.arrays import FloatArray
 from hushtune.core.errors import ObjectiveError, SettingError, described
 from hushtune.core.fingerprint import fingerprint
 from hushtune.core.identity import Identity
 from hushtune.core.randomness import Randomness
 from hushtune.core.roster import Id
-from hushtune.core.space import Config, FloatArray, Space, config_key
+from hushtune.core.space import Config, Space, config_key
 from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.policy import Policy
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushtune.core.space import FloatArray
-from hushtune.privacy.noise.skellam import IntArray
+from hushtune.core.arrays import FloatArray, IntArray
 
 FINEST = 2**40  # steps of the integer grid, from end to end of a knob or of the losses' range
 

@@ -19,6 +19,7 @@ from hushtune.client.client import Party
 from hushtune.client.query import Query
 from hushtune.client.request import Request
 from hushtune.client.rows import Parts
+from hushtune.core.arrays import IntArray
 from hushtune.core.errors import (
     BudgetError,
     CacheError,
@@ -37,7 +38,6 @@ from hushtune.privacy.accounting import epsilon_of
 from hushtune.privacy.charges import Charge, charge_of
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
-from hushtune.privacy.noise.skellam import IntArray
 from hushtune.seals.base import Seal, largest_sum
 from hushtune.seals.ends import ClientEnd, Due, Expected, Seat
 from hushtune.seals.registry import expected

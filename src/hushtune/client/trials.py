@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hushtune.core.arrays import FloatArray
 from hushtune.core.errors import CacheError, SettingError
-from hushtune.core.space import Config, FloatArray, config_key
+from hushtune.core.space import Config, config_key
 
 if TYPE_CHECKING:
     import optuna

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.core.space import Choice, FloatArray, Numeric, Space
+from hushtune.core.arrays import FloatArray
+from hushtune.core.space import Choice, Numeric, Space
 from hushtune.core.svg import Axis, Box, text
 
 WIDTH = 900.0

@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from optuna.distributions import (
     BaseDistribution,
     CategoricalDistribution,
@@ -24,6 +23,7 @@ from optuna.distributions import (
     json_to_distribution,
 )
 
+from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import integer
 from hushtune.core.codec import reads
 from hushtune.core.errors import SettingError
@@ -31,7 +31,6 @@ from hushtune.core.errors import SettingError
 Value = None | bool | int | float | str
 Config = dict[str, Any]
 """One point of a space: a value for each knob, by name. Plain values: numbers, texts, booleans, None."""
-FloatArray = NDArray[np.float64]
 
 Float = FloatDistribution
 """A number from `low` to `high`, both finite: `Float(1e-4, 1.0, log=True)`, or with a `step`. Optuna's."""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol
 from hushtune.client.client import Party
 from hushtune.client.query import Query
 from hushtune.client.search.base import Search
+from hushtune.core.arrays import IntArray
 from hushtune.core.codec import fields_to_json
 from hushtune.core.errors import SettingError
 from hushtune.core.registry import Registry
@@ -20,7 +21,6 @@ from hushtune.methods.unopened import Unopened
 from hushtune.privacy.accounting import Budget
 from hushtune.privacy.bounds import Bound
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.noise.skellam import IntArray
 from hushtune.seals.base import Seal
 from hushtune.seals.oracle import Choose
 

@@ -15,9 +15,10 @@ from hushtune.client.pairs import FINEST, Pairs, blocks_of, written
 from hushtune.client.query import Query, register
 from hushtune.client.search.adaptive import Adaptive
 from hushtune.client.search.base import Search
+from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import integer, number
 from hushtune.core.errors import NoLossError, ObjectiveError, SettingError
-from hushtune.core.space import Candidates, Domain, FloatArray, space_of
+from hushtune.core.space import Candidates, Domain, space_of
 from hushtune.methods.surface.models import predicted
 from hushtune.methods.vote.ballots import scores_bound
 from hushtune.privacy.bounds import Ball, Box

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from hushtune.core.space import Candidates, Choice, FloatArray
+from hushtune.core.arrays import FloatArray
+from hushtune.core.space import Candidates, Choice
 
 MOST_SMOOTHED = 1_000  # candidates; beyond, the plain ranking is taken
 _PRIOR = (np.log(0.5), 1.0)  # log lengthscale of a knob, whose range is 1: centre and spread of its normal prior

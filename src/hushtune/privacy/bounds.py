@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from hushtune.core.arrays import IntArray
 from hushtune.core.checks import integer, number
 from hushtune.core.errors import BoundError, SettingError
 from hushtune.core.randomness import Randomness, words
@@ -16,7 +17,7 @@ from hushtune.privacy.events.steps import PureTests
 from hushtune.privacy.events.sums import Event, GaussianVector, SkellamShift, SkellamVector
 from hushtune.privacy.noise.base import Noise
 from hushtune.privacy.noise.laplace import LARGEST_SCALE
-from hushtune.privacy.noise.skellam import LARGEST_VARIANCE, IntArray
+from hushtune.privacy.noise.skellam import LARGEST_VARIANCE
 
 LOUDEST = math.sqrt(LARGEST_VARIANCE / 2)
 

@@ -15,9 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtune.privacy.noise.skellam import IntArray
-
-FloatArray = NDArray[np.float64]
+from hushtune.core.arrays import FloatArray, IntArray
 
 _SHARE = 1e-7  # of delta that may be added by what the transform cannot tell apart
 _DIGITS = 1 + 1e-9  # pays for the last digits of all other floats

@@ -10,13 +10,13 @@ import numpy as np
 
 from hushtune.client.query import Query
 from hushtune.client.search.adaptive import Adaptive
+from hushtune.core.arrays import IntArray
 from hushtune.core.errors import BoundError, HushtuneError
 from hushtune.core.space import config_key
 from hushtune.methods.base import Facts
 from hushtune.privacy.bounds import Scores
 from hushtune.privacy.calibration import plan_of
 from hushtune.privacy.events.steps import TrainingSteps
-from hushtune.privacy.noise.skellam import IntArray
 from hushtune.run.disclosures import CHOICE, Disclosure, of_form, of_gathered, of_sum, of_tests
 from hushtune.run.replay import Replay
 from hushtune.run.result import Opened, Result

@@ -9,12 +9,12 @@ from typing import Any
 
 from hushtune.client.query import Query
 from hushtune.client.search.base import Search
+from hushtune.core.arrays import IntArray
 from hushtune.core.observer import Observer
 from hushtune.core.randomness import drawn_from
 from hushtune.core.space import Domain
 from hushtune.federation.base import Federation
 from hushtune.privacy.bounds import Scores
-from hushtune.privacy.noise.skellam import IntArray
 from hushtune.run.account import Account
 from hushtune.run.folder import Kept, RunFolder
 from hushtune.run.result import Opened

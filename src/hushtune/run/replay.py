@@ -8,12 +8,12 @@ import numpy as np
 
 from hushtune.client.query import Query
 from hushtune.client.search.base import Search
+from hushtune.core.arrays import FloatArray, IntArray
 from hushtune.core.errors import SettingError
 from hushtune.core.roster import Id
-from hushtune.core.space import Candidates, FloatArray
+from hushtune.core.space import Candidates
 from hushtune.methods.base import Note
 from hushtune.methods.unopened import Unopened
-from hushtune.privacy.noise.skellam import IntArray
 from hushtune.run.result import Opened
 from hushtune.seals.forms import Form
 from hushtune.seals.oracle import ANSWERS, Choose, RecordedOracle

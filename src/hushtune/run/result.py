@@ -15,6 +15,7 @@ from hushtune.client.pairs import Pairs, read
 from hushtune.client.query import query_class
 from hushtune.client.search.adaptive import search_from_json
 from hushtune.client.search.base import Search
+from hushtune.core.arrays import IntArray
 from hushtune.core.errors import SettingError
 from hushtune.core.files import replace
 from hushtune.core.roster import Id
@@ -26,7 +27,6 @@ from hushtune.privacy.events.registry import event_from_json, event_to_json
 from hushtune.privacy.events.sums import Event
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.noise.base import Noise
-from hushtune.privacy.noise.skellam import IntArray
 from hushtune.run.disclosures import Disclosure
 from hushtune.seals.base import Seal
 from hushtune.seals.registry import seal_from_json

@@ -10,15 +10,15 @@ import numpy as np
 from hushtune._version import __version__
 from hushtune.client.query import Query
 from hushtune.client.search.base import Search
+from hushtune.core.arrays import FloatArray, IntArray
 from hushtune.core.errors import HushtuneError
 from hushtune.core.observer import Observer
 from hushtune.core.roster import Id
-from hushtune.core.space import Candidates, Config, FloatArray
+from hushtune.core.space import Candidates, Config
 from hushtune.federation.base import Federation
 from hushtune.methods.base import Note
 from hushtune.methods.unopened import Unopened
 from hushtune.privacy.bounds import Scores
-from hushtune.privacy.noise.skellam import IntArray
 from hushtune.run.account import Account
 from hushtune.run.disclosures import CHOICE, Disclosure, of_form, of_gathered, of_sum, of_tests
 from hushtune.run.folder import RunFolder

@@ -13,6 +13,7 @@ from hushtune.client.query import Query
 from hushtune.client.release import contribution
 from hushtune.client.rows import Parts
 from hushtune.client.search.base import Search
+from hushtune.core.arrays import IntArray
 from hushtune.core.errors import HushtuneError
 from hushtune.core.observer import unseen
 from hushtune.core.randomness import SimulatedRandomness
@@ -23,7 +24,6 @@ from hushtune.methods.unopened import Unopened
 from hushtune.privacy.bounds import Scores
 from hushtune.privacy.noise import skellam
 from hushtune.privacy.noise.base import Noise
-from hushtune.privacy.noise.skellam import IntArray
 from hushtune.seals.curator import CuratorOracle
 from hushtune.seals.forms import in_blocks
 from hushtune.seals.oracle import Choose

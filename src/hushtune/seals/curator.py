@@ -10,13 +10,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from hushtune.core.arrays import IntArray
 from hushtune.core.errors import HushtuneError, SettingError
 from hushtune.core.randomness import Randomness
 from hushtune.core.roster import Roster
 from hushtune.privacy.bounds import Scores
 from hushtune.privacy.noise import selection
 from hushtune.privacy.noise.base import Noise, Place
-from hushtune.privacy.noise.skellam import IntArray
 from hushtune.seals.base import Protected
 from hushtune.seals.ends import Ask, Outcome, Trips
 from hushtune.seals.oracle import MECHANISMS, NONE, Mechanism

@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from hushtune.core.arrays import FloatArray, IntArray
 from hushtune.core.errors import AbortedError
 from hushtune.core.identity import Identity
 from hushtune.core.randomness import Randomness, SystemRandomness
 from hushtune.core.roster import Id, Role, Roster
-from hushtune.core.space import FloatArray
 from hushtune.privacy.bounds import Scores
 from hushtune.privacy.noise.base import Noise
-from hushtune.privacy.noise.skellam import IntArray
 from hushtune.seals.forms import Form
 from hushtune.seals.oracle import Choose
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from hushtune.core.arrays import FloatArray, IntArray
 from hushtune.core.checks import integer
 from hushtune.core.codec import fields_to_json
 from hushtune.core.errors import SettingError, WireError
-from hushtune.core.space import FloatArray
-from hushtune.privacy.noise.skellam import IntArray
 
 
 @dataclass(frozen=True)

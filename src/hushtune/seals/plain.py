@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hushtune.core.arrays import IntArray
 from hushtune.core.errors import RefusedError, WireError
 from hushtune.core.roster import Id, Roster
 from hushtune.core.wire import pack, unpack_reply
-from hushtune.privacy.noise.skellam import IntArray
 from hushtune.seals.base import Seal
 from hushtune.seals.ends import Ask, Due, Expected, Replies, Seat, Trip, check_enough
 

@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
+from hushtune.core.arrays import FloatArray
 from hushtune.core.errors import SettingError
-from hushtune.core.space import FloatArray
 
 
 def epsilon_lower_bound(one: FloatArray, other: FloatArray, delta: float, false_alarm: float = 1e-7) -> float:

@@ -7,6 +7,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtune.core.arrays import IntArray
 from hushtune.core.errors import BoundError, SettingError
 from hushtune.core.randomness import SystemRandomness
 from hushtune.privacy.accounting import Neighbours
@@ -14,7 +15,6 @@ from hushtune.privacy.bounds import Bound
 from hushtune.privacy.events.steps import PureTests
 from hushtune.privacy.events.sums import Event, GaussianVector, SkellamShift, SkellamVector
 from hushtune.privacy.noise.base import Noise, Place
-from hushtune.privacy.noise.skellam import IntArray
 from hushtune.testing.values import expect
 
 _DEVIATION = 10.0  # of the noise for which events are asked

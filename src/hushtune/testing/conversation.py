@@ -7,11 +7,11 @@ from functools import partial
 
 import numpy as np
 
+from hushtune.core.arrays import IntArray
 from hushtune.core.identity import Identity
 from hushtune.core.observer import Observer, Silent
 from hushtune.core.randomness import SystemRandomness
 from hushtune.core.roster import Id, Roster
-from hushtune.privacy.noise.skellam import IntArray
 from hushtune.seals.base import Seal
 from hushtune.seals.ends import Ask, ClientEnd, Due, Outcome, Replies, Seat, Trip, converse
 from hushtune.seals.forms import Form

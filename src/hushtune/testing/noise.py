@@ -12,12 +12,12 @@ from scipy.special import gammaincinv, ndtri
 
 from hushtune.client.search.base import Search
 from hushtune.client.simulation import Simulation
+from hushtune.core.arrays import IntArray
 from hushtune.core.observer import Silent
 from hushtune.federation.local import LocalFederation
 from hushtune.privacy.accounting import Unit
 from hushtune.privacy.events.sums import Event, GaussianVector, SkellamVector
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.noise.skellam import IntArray
 from hushtune.run.result import Result
 from hushtune.run.tuning import tune
 from hushtune.seals.base import Seal, floor_share

@@ -11,11 +11,11 @@ import numpy as np
 from hushtune.client.client import Client, Party
 from hushtune.client.query import Query, register
 from hushtune.client.search.base import Search
+from hushtune.core.arrays import FloatArray, IntArray
 from hushtune.core.errors import RefusedError
-from hushtune.core.space import Candidates, Config, FloatArray
+from hushtune.core.space import Candidates, Config
 from hushtune.methods.base import Method, Openings
 from hushtune.privacy.bounds import Ball, Bound
-from hushtune.privacy.noise.skellam import IntArray
 from hushtune.privacy.policy import Policy
 from hushtune.testing.toys import SPACE, Distance
 

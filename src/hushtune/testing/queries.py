@@ -15,11 +15,11 @@ from hushtune.client.query import Query, query_from_json, query_to_json
 from hushtune.client.release import contribution
 from hushtune.client.rows import WHOLE
 from hushtune.client.search.base import Search
+from hushtune.core.arrays import IntArray
 from hushtune.core.errors import RefusedError, WireError
 from hushtune.core.space import Candidates, Space
 from hushtune.federation.local import LocalFederation
 from hushtune.privacy.bounds import Bound
-from hushtune.privacy.noise.skellam import IntArray
 from hushtune.testing.bounds import check_bound, passes
 from hushtune.testing.numbers import holder
 from hushtune.testing.values import check_value, expect

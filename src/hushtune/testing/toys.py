@@ -10,7 +10,8 @@ import numpy as np
 
 from hushtune.client.client import Client
 from hushtune.client.rows import Rows
-from hushtune.core.space import Config, Domain, Float, FloatArray, Space, space_of
+from hushtune.core.arrays import FloatArray
+from hushtune.core.space import Config, Domain, Float, Space, space_of
 
 _ROWS = 6  # of each client
 SPACE = Space(x=Float(0.0, 1.0))

@@ -14,12 +14,13 @@ import numpy as np
 
 from hushtune.client.client import Client
 from hushtune.client.search.base import default_jobs
+from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import integer, number
 from hushtune.core.errors import SettingError
 from hushtune.core.files import archive, replace, unarchive
 from hushtune.core.fingerprint import fingerprint
 from hushtune.core.observer import Bars, Observer
-from hushtune.core.space import Config, FloatArray
+from hushtune.core.space import Config
 from hushtune.training.learners.base import Learner, Weights, learner_of, usable
 
 _SERVER = ("server_lr", "server_momentum")

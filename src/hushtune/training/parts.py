@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from hushtune.client.rows import Rows, Split, held_out, rows_at
+from hushtune.core.arrays import FloatArray
 from hushtune.core.fingerprint import fingerprint
-from hushtune.core.space import Config, FloatArray
+from hushtune.core.space import Config
 
 CLIP = "clip"  # DP-SGD's own knob
 

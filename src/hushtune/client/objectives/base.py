@@ -12,8 +12,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from hushtune.core.arrays import FloatArray
 from hushtune.core.errors import ObjectiveError, SettingError
-from hushtune.core.space import Config, FloatArray, Space
+from hushtune.core.space import Config, Space
 
 
 @runtime_checkable

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from hushtune.client.rows import Split
+from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import integer, number
 from hushtune.core.errors import SettingError
 from hushtune.core.fingerprint import fingerprint
-from hushtune.core.space import Config, FloatArray, Space
+from hushtune.core.space import Config, Space
 
 
 @dataclass(frozen=True)

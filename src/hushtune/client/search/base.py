@@ -13,10 +13,11 @@ from typing import Any, Literal, TypeVar
 
 from hushtune.client.client import Party
 from hushtune.client.objectives.base import Objective, checked_losses
+from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import integer
 from hushtune.core.errors import SettingError, described
 from hushtune.core.observer import Advance, Even
-from hushtune.core.space import Candidates, Config, Domain, FloatArray
+from hushtune.core.space import Candidates, Config, Domain
 
 LARGEST_SEED = 2**31 - 1
 _TASKS_PER_JOB = 4

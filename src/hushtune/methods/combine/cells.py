@@ -10,8 +10,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtune.core.arrays import FloatArray
 from hushtune.core.errors import SettingError
-from hushtune.core.space import Choice, FloatArray, Space
+from hushtune.core.space import Choice, Space
 
 MOST_CELLS = 4_096  # what fits into one ciphertext of the smallest ring, twice
 Places = NDArray[np.int64]

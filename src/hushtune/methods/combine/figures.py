@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtune.core.arrays import FloatArray
 from hushtune.core.plots import knob_ends, svg_of
-from hushtune.core.space import Choice, Config, FloatArray, Space
+from hushtune.core.space import Choice, Config, Space
 from hushtune.core.svg import Box, text
 from hushtune.methods.combine.cells import Cells
 from hushtune.methods.combine.strategies import config_at

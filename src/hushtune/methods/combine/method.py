@@ -13,9 +13,10 @@ from hushtune.client.pairs import Pairs, read
 from hushtune.client.rows import MOST_VOTERS
 from hushtune.client.search.adaptive import Adaptive
 from hushtune.client.search.base import Search
+from hushtune.core.arrays import FloatArray, IntArray
 from hushtune.core.checks import integer, number
 from hushtune.core.errors import AbortedError, SettingError
-from hushtune.core.space import Candidates, Config, FloatArray, Space
+from hushtune.core.space import Candidates, Config, Space
 from hushtune.methods.base import Facts, Method, Openings
 from hushtune.methods.combine.cells import Cells
 from hushtune.methods.combine.figures import figures_of
@@ -25,7 +26,6 @@ from hushtune.methods.contributions import MOST_SENT, SentPairs, loss_range
 from hushtune.methods.figures import Figure, Told
 from hushtune.privacy.bounds import Bound, Tally
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.noise.skellam import IntArray
 from hushtune.seals.base import Seal
 
 Strategy = Literal["mean", "median", "trimmed", "best-mean", "best-median", "dbscan"]

@@ -14,7 +14,8 @@ import numpy as np
 from optuna.distributions import BaseDistribution
 
 from hushtune.client.pairs import Pairs
-from hushtune.core.space import Choice, Config, Float, FloatArray, Int, Space
+from hushtune.core.arrays import FloatArray
+from hushtune.core.space import Choice, Config, Float, Int, Space
 
 Strategy = Callable[[FloatArray], FloatArray]
 _TRIMMED = 0.1  # of the values, at either end

@@ -13,14 +13,14 @@ from hushtune.client.client import Party
 from hushtune.client.pairs import Pairs
 from hushtune.client.query import register
 from hushtune.client.search.base import Search
+from hushtune.core.arrays import FloatArray, IntArray
 from hushtune.core.checks import integer, number
 from hushtune.core.errors import NoLossError, SettingError
-from hushtune.core.space import Domain, FloatArray, Space, space_of
+from hushtune.core.space import Domain, Space, space_of
 from hushtune.methods.combine.cells import Cells
 from hushtune.methods.combine.strategies import good, linear, scores_of
 from hushtune.methods.contributions import MOST_SENT, OfSearch
 from hushtune.privacy.bounds import Tally
-from hushtune.privacy.noise.skellam import IntArray
 
 SMALLEST_CELL = 0.01
 

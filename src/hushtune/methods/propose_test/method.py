@@ -13,9 +13,10 @@ from hushtune.client.client import Party
 from hushtune.client.query import Query, register
 from hushtune.client.rows import MOST_VOTERS
 from hushtune.client.search.base import LARGEST_SEED, Search
+from hushtune.core.arrays import FloatArray, IntArray
 from hushtune.core.checks import integer, number, up
 from hushtune.core.errors import ObjectiveError, SettingError
-from hushtune.core.space import Candidates, Config, FloatArray
+from hushtune.core.space import Candidates, Config
 from hushtune.methods.base import Facts, Method, Openings
 from hushtune.methods.contributions import loss_range
 from hushtune.methods.figures import Figure, Told
@@ -25,7 +26,6 @@ from hushtune.privacy.accounting import epsilon_of
 from hushtune.privacy.bounds import Scores
 from hushtune.privacy.events.steps import PureTests
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.noise.skellam import IntArray
 from hushtune.seals.oracle import MECHANISMS, Mechanism, Oracle
 
 STEPS = 1_024  # of the integer grid, from the worst score to the best

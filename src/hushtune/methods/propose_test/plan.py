@@ -13,15 +13,14 @@ from typing import Any
 import numpy as np
 
 from hushtune.client.rows import MOST_VOTERS
+from hushtune.core.arrays import FloatArray, IntArray
 from hushtune.core.errors import SettingError
-from hushtune.core.space import FloatArray
 from hushtune.methods.plan import Books, Setting
 from hushtune.methods.propose_test.doubling import simulate
 from hushtune.methods.propose_test.method import STEPS, NoisyMax, ProposeTest
 from hushtune.privacy.calibration import calibrate, plan_of
 from hushtune.privacy.events.steps import PureTests
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.noise.skellam import IntArray
 
 SPREAD = 0.5
 _BEST = 0.95  # the best candidate's mean score

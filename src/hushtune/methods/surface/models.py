@@ -14,8 +14,8 @@ from typing import Any, Literal
 import numpy as np
 
 from hushtune.client.pairs import Pairs
+from hushtune.core.arrays import FloatArray
 from hushtune.core.errors import SettingError
-from hushtune.core.space import FloatArray
 
 Kind = Literal["sgm", "sgm+u", "mplm", "aplm"]
 KINDS: tuple[Kind, ...] = ("sgm", "sgm+u", "mplm", "aplm")

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtune.core.space import FloatArray
+from hushtune.core.arrays import BoolArray, FloatArray
 
-BoolArray = NDArray[np.bool_]
 _LENGTHSCALES = tuple(float(f"{value:.3g}") for value in np.geomspace(0.05, 2.0, 12))
 _TOGETHER = 32  # agents at once: their matrices stay in the cache, so that an agent costs the same among many
 _LARGE = 1e12  # more than any values' quadratic form

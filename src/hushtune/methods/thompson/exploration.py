@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from hushtune.client.client import Party, Trial
 from hushtune.client.search.base import LARGEST_SEED, Search
+from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import integer, number
 from hushtune.core.errors import NoLossError, ObjectiveError, SettingError, described
 from hushtune.core.fingerprint import fingerprint
 from hushtune.core.observer import Advance, Even, unseen
 from hushtune.core.randomness import words
-from hushtune.core.space import Candidates, Choice, Config, Domain, FloatArray, config_key
+from hushtune.core.space import Candidates, Choice, Config, Domain, config_key
 from hushtune.methods.contributions import loss_range
 from hushtune.methods.thompson.agents import Draws, Features, Fit, best_untried, fitted, own_scores
 from hushtune.methods.thompson.regions import MOST_REGIONS, regions_of

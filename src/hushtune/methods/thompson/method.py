@@ -11,9 +11,10 @@ import numpy as np
 
 from hushtune.client.client import Party
 from hushtune.client.query import Query, register
+from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import integer, kind, number
 from hushtune.core.errors import SettingError
-from hushtune.core.space import Candidates, Config, FloatArray, Space
+from hushtune.core.space import Candidates, Config, Space
 from hushtune.methods.base import Facts, Method, Openings
 from hushtune.methods.contributions import loss_range
 from hushtune.methods.decode import argmax, smooth

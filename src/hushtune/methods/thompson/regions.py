@@ -8,8 +8,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import integer, number
-from hushtune.core.space import Choice, Float, FloatArray, Int, Space
+from hushtune.core.space import Choice, Float, Int, Space
 
 MOST_REGIONS = 64
 _STEADY, _FADING = 10, 30  # iterations with the full weight, then until all weigh the same

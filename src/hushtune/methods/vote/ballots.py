@@ -12,9 +12,10 @@ import numpy as np
 from hushtune.client.client import Party
 from hushtune.client.query import Query, register
 from hushtune.client.search.base import LARGEST_SEED, Search
+from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import integer, number
 from hushtune.core.randomness import words
-from hushtune.core.space import Candidates, FloatArray
+from hushtune.core.space import Candidates
 from hushtune.privacy.bounds import AtMost, Ball, KHot
 
 _STEPS = 10  # of the integer grid, for an entry of average size

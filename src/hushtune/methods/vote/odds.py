@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtune.core.arrays import FloatArray, IntArray
 from hushtune.core.checks import integer, number
 from hushtune.core.errors import SettingError
-from hushtune.core.space import Candidates, FloatArray
+from hushtune.core.space import Candidates
 from hushtune.methods.decode import smooth
-from hushtune.privacy.noise.skellam import IntArray
 
 _AT_ONCE = 10_000_000  # losses held in memory at one time
 _MOST = 100_000_000  # losses drawn in all; beyond, sums of ballots are drawn from a normal distribution

@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import integer, number
 from hushtune.core.errors import SettingError
 from hushtune.privacy.accounting import WHOLE_ORDERS
 from hushtune.privacy.events.sums import GaussianVector
-from hushtune.privacy.losses import FloatArray, Losses, Part, rounded_up
+from hushtune.privacy.losses import Losses, Part, rounded_up
 
 _LARGEST = 50.0  # epsilon of a single test: less noise counts as none
 _MOST_TESTS = 2**20

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from hushtune.core.arrays import IntArray
 from hushtune.core.checks import number
 from hushtune.core.errors import SettingError
 from hushtune.core.randomness import Randomness
 from hushtune.privacy.noise import gaussian, skellam
-from hushtune.privacy.noise.skellam import IntArray
 
 Place = Literal["parties", "curator"]
 

@@ -15,9 +15,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtune.core.arrays import IntArray
 from hushtune.core.errors import SettingError
 from hushtune.core.randomness import Randomness, words
-from hushtune.privacy.noise.skellam import LARGEST_VARIANCE, IntArray
+from hushtune.privacy.noise.skellam import LARGEST_VARIANCE
 
 _BITS = 127
 _DIGITS = 60

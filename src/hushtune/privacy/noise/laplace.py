@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtune.core.arrays import IntArray
 from hushtune.core.errors import SettingError
 from hushtune.core.randomness import Randomness, words
-from hushtune.privacy.noise.skellam import IntArray
 
 LARGEST_SCALE = 2**40
 _MOST_TURNS = 64  # of the series in `_small_coins`: numbers stay below 2^63

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hushtune.core.arrays import IntArray
 from hushtune.core.randomness import Randomness, words
 from hushtune.privacy.noise import laplace
-from hushtune.privacy.noise.skellam import IntArray
 
 
 def above_threshold(

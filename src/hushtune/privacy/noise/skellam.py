@@ -18,10 +18,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtune.core.arrays import IntArray
 from hushtune.core.errors import SettingError
 from hushtune.core.randomness import Randomness, words
-
-IntArray = NDArray[np.int64]
 
 DISTANCE = 2.0**-100
 """Total variation distance between one sampled value and the exact Skellam distribution, at the most."""

@@ -17,6 +17,7 @@ from hushtune.client.request import parts_of
 from hushtune.client.search.base import Search
 from hushtune.client.simulation import Simulation
 from hushtune.client.trials import Passing
+from hushtune.core.arrays import IntArray
 from hushtune.core.checks import kind
 from hushtune.core.errors import MissingExtraError, SettingError
 from hushtune.core.files import replace
@@ -27,7 +28,6 @@ from hushtune.federation.local import LocalFederation
 from hushtune.methods.base import Facts, Method
 from hushtune.methods.study import Study
 from hushtune.privacy.guarantee import Privacy
-from hushtune.privacy.noise.skellam import IntArray
 from hushtune.review.comparison.table import ARMS, EXACT, FILE, SCORES, Arm, Comparison, checked_scores
 from hushtune.run.folder import claimed
 from hushtune.run.reference import Reference

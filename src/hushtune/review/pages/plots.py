@@ -7,8 +7,9 @@ from html import escape
 
 import numpy as np
 
+from hushtune.core.arrays import FloatArray
 from hushtune.core.plots import WIDTH, along, described, levels, round_ticks, short, svg_of
-from hushtune.core.space import Candidates, FloatArray
+from hushtune.core.space import Candidates
 from hushtune.core.svg import Axis, Box, polyline, text
 from hushtune.methods.decode import smooth
 from hushtune.run.result import Result

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 import numpy as np
 
+from hushtune.core.arrays import IntArray
 from hushtune.core.errors import AbortedError, WireError
 from hushtune.core.identity import verified
 from hushtune.core.wire import pack, unpack_reply
-from hushtune.privacy.noise.skellam import IntArray
 from hushtune.seals.ends import Ask, Outcome, Replies, Trip, Trips
 from hushtune.seals.masked import crypto, shamir
 from hushtune.seals.masked.setting import (

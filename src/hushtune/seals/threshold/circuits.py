@@ -15,9 +15,8 @@ from typing import Literal
 import numpy as np
 from numpy.polynomial import chebyshev
 
+from hushtune.core.arrays import FloatArray, IntArray
 from hushtune.core.errors import SettingError
-from hushtune.core.space import FloatArray
-from hushtune.privacy.noise.skellam import IntArray
 from hushtune.seals.forms import Form
 
 MOST_OPENINGS = 4  # ciphertexts that are decrypted under one set of keys

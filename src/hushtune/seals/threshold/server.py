@@ -7,9 +7,9 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from hushtune.core.arrays import FloatArray
 from hushtune.core.errors import AbortedError, RefusedError, WireError
 from hushtune.core.roster import Id, Roster
-from hushtune.core.space import FloatArray
 from hushtune.core.wire import unpack_reply
 from hushtune.seals.ends import Ask, Outcome, Replies, Trip, Trips
 from hushtune.seals.forms import Form

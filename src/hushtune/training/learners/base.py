@@ -8,8 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtune.core.arrays import FloatArray
 from hushtune.core.errors import SettingError
-from hushtune.core.space import Config, FloatArray
+from hushtune.core.space import Config
 
 Weights = dict[str, NDArray[Any]]
 """Named arrays, the first axis counts models."""

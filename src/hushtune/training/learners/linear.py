@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtune.client.objectives.sklearn import SklearnObjective
+from hushtune.core.arrays import FloatArray
 from hushtune.core.errors import SettingError
-from hushtune.core.space import Config, FloatArray
+from hushtune.core.space import Config
 from hushtune.training.learners.base import Weights
 
 _DIVERGED = ("overflow", "non-finite", "infinity", "NaN")  # in scikit-learn's messages; clients' rows are finite

@@ -11,7 +11,8 @@ import torch
 
 from hushtune.client.objectives import stacked
 from hushtune.client.objectives.neural import TorchObjective, scored, tensors
-from hushtune.core.space import Config, FloatArray
+from hushtune.core.arrays import FloatArray
+from hushtune.core.space import Config
 from hushtune.training.learners.base import Weights
 
 
