@@ -117,7 +117,7 @@ def test_a_step_is_opened_once_whatever_round_seal_or_process_asks(tmp_path: Pat
     assert "answered already, for another request" in refusal(respond(clear, party(tmp_path, name="a"), THREE))
 
 
-def test_a_seal_with_too_few_neighbours_is_refused_unless_the_policy_allows_it(tmp_path: Path) -> None:
+def test_a_seal_with_too_few_peers_is_refused_unless_the_policy_allows_it(tmp_path: Path) -> None:
     few = masked_request(seal=ht.Masked(degree=1))
     message = pack({"kind": "masked", "run": RUN, "trip": "keys", "round": 0}, few.to_bytes())
     assert "insecure=True" in refusal(respond(message, party(tmp_path), THREE))

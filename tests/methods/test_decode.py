@@ -31,7 +31,7 @@ def test_a_lone_peak_above_the_noise_is_kept() -> None:
         assert found.best == 37
 
 
-def test_without_noise_the_largest_count_wins_even_if_its_neighbours_are_low() -> None:
+def test_without_noise_the_largest_count_wins_even_if_those_beside_it_are_low() -> None:
     counts = np.random.default_rng(0).integers(0, 50, 100)
     counts[61] = 60
     assert smooth(counts, counts.sum(), 0.0, GRID).best == 61

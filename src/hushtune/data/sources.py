@@ -131,7 +131,7 @@ def _grey(path: Path) -> Split:
 
 
 def _coloured(path: Path) -> Split:
-    """Pictures are kept as differences of neighbouring pixels and colours, modulo 256: they pack better so."""
+    """Pictures are kept as differences of adjacent pixels and colours, modulo 256: they pack better so."""
     found = []
     with np.load(path) as file:
         for part in ("train", "test"):

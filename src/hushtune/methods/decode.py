@@ -33,7 +33,7 @@ class Smoothed:
     Args:
         mean: posterior mean of each candidate's noise-free count, shape (candidates,).
         deviation: its posterior standard deviation, shape (candidates,).
-        structured: the posterior probability that neighbouring candidates are alike at all.
+        structured: the posterior probability that candidates close to each other are alike at all.
     """
 
     mean: FloatArray

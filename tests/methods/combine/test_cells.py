@@ -1,4 +1,4 @@
-"""The grid of PF-DBSCAN: cells, closest cells, clusters of neighbouring dense cells."""
+"""The grid of PF-DBSCAN: cells, closest cells, clusters of adjacent dense cells."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_papers_granularity_makes_seven_by_seven_cells() -> None:
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.sampled_from([0.15, 0.1, 0.3, 1.0, 0.07]))
-def test_every_point_is_in_a_cell_and_its_closest_one_is_the_nearest_neighbour(x: float, y: float, edge: float) -> None:
+def test_every_point_is_in_a_cell_and_its_closest_one_is_the_nearest_adjacent(x: float, y: float, edge: float) -> None:
     cells, point = Cells(SQUARE, edge), np.array([[x, y]])
     place = cells.coordinates(point)[0]
     assert (place >= 0).all()
@@ -46,7 +46,7 @@ def test_dense_cells_that_share_a_face_are_one_cluster_and_corners_do_not_join()
     assert found.tolist() == [[0, 0, -1], [-1, -1, 1], [-1, -1, 1]]
 
 
-def test_another_option_is_no_neighbour() -> None:
+def test_another_option_is_not_adjacent() -> None:
     cells = Cells(WITH_CHOICE, 0.5)
     assert cells.clusters(np.array([True, True, False, True])).tolist() == [0, 1, -1, 1]
     points = WITH_CHOICE.encode([{"x": 0.4, "kind": "b"}])

@@ -1,4 +1,4 @@
-"""A grid over the unit cube, its dense cells, and the clusters that neighbouring dense cells make."""
+"""A grid over the unit cube, its dense cells, and the clusters that adjacent dense cells make."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ class Cells:
         return np.asarray(np.ravel_multi_index(tuple(self.coordinates(points).T), self.shape))
 
     def closest(self, points: FloatArray) -> Places:
-        """The number of the neighbouring cell that each point is closest to, by the distance to its centre.
+        """The number of the adjacent cell that each point is closest to, by the distance to its centre.
 
-        Neighbours share a face (top, bottom, left, right in two dimensions); another option is no neighbour. -1 if
+        Adjacent cells share a face (top, bottom, left, right in two dimensions); cells of other options never do. -1 if
         there is none.
         """
         cells = self.coordinates(points)
@@ -95,13 +95,13 @@ class Cells:
                 continue
             label[start], queue = next(names), [start]
             while queue:
-                for cell in self._neighbours(queue.pop()):
+                for cell in self._adjacent(queue.pop()):
                     if mask[cell] and label[cell] < 0:
                         label[cell] = label[start]
                         queue.append(cell)
         return label.ravel()
 
-    def _neighbours(self, cell: tuple[int, ...]) -> list[tuple[int, ...]]:
+    def _adjacent(self, cell: tuple[int, ...]) -> list[tuple[int, ...]]:
         found = []
         for at, knob in enumerate(self.space.knobs.values()):
             for step in () if isinstance(knob, Choice) else (-1, 1):

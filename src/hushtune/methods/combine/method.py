@@ -61,7 +61,7 @@ class Combine(Method):
         min_points: how many points make a region dense (MinPts). Default: twice the number of knobs; with noise at
             least twice what an even spread over all cells would give. Noise must also be exceeded threefold.
         radius: of a point's surroundings, when all pairs are opened, with axes scaled to [0, 1]. Default: at the knee
-            of the distances to the (MinPts + 1)-th neighbour.
+            of the distances to the (MinPts + 1)-th nearest point.
         cell: edge of the cells, when sums are opened (L in Algorithm 3), with axes scaled to [0, 1]; at most 1.
         losses: the smallest and the largest loss that count; others are clipped. A score is what a loss is below the
             largest, as a share of the range: with losses from 0 to 1, the accuracy.

@@ -118,7 +118,7 @@ def dbscan(
     """The clusters of all points, best first, and the radius they were found with.
 
     As section IV-A and the appendix: axes scaled by the smallest and largest value, the radius at the knee of the
-    distances to the (min_points + 1)-th neighbour.
+    distances to the (min_points + 1)-th nearest point.
     """
     from sklearn.cluster import DBSCAN
 
@@ -134,9 +134,9 @@ def _cluster(points: FloatArray, scores: FloatArray) -> Cluster:
 
 
 def knee(points: FloatArray, k: int) -> float:
-    """Where the sorted distances to the k-th neighbour bend most: farthest below the line from first to last.
+    """Where the sorted distances to the k-th nearest point bend most: farthest below the line from first to last.
 
-    A point is its own first neighbour, as the appendix's k = MinPts + 1 takes it. Many clients find the same points, so
+    A point is the nearest to itself, as the appendix's k = MinPts + 1 takes it. Many clients find the same points, so
     distances of 0 say nothing about a radius and do not count; if there are no others, the radius is tiny, and clusters
     are configs that MinPts clients share.
     """

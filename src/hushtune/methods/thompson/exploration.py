@@ -29,7 +29,7 @@ OWN_FEATURES = 100  # of an agent's own model
 MOST_FEATURES = 1_000
 MOST_ITERATIONS = 1_000
 _AROUND = (0.05, 0.01)  # where the best point is refined: deviations, as shares of a knob's range
-_NEIGHBOURS = 64
+_NEARBY = 64
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Explorers:
         lengthscale: of that model.
         decay: 1 - p_t = t^-decay: the chance that iteration t follows the vectors.
         losses: the smallest and the largest loss; others are clipped.
-        refine: whether the best candidate's neighbourhood in the space is searched too.
+        refine: whether the best candidate's surroundings in the space are searched too.
     """
 
     candidates: Candidates
@@ -328,7 +328,7 @@ def _refined(candidates: Candidates, best: FloatArray, score: Any, rng: np.rando
         if isinstance(knob, Choice):
             movable[space.columns[name]] = 0.0
     for deviation in _AROUND:
-        around = best + rng.normal(size=(_NEIGHBOURS, len(best))) * (deviation * movable)
+        around = best + rng.normal(size=(_NEARBY, len(best))) * (deviation * movable)
         near = np.vstack([best, np.clip(around, 0, 1)])
         best = near[int(np.argmax(score(near)))]
     return space.decode(best)[0]
