@@ -39,7 +39,7 @@ ROUNDS = 5
 
 
 def grid() -> Candidates:
-    """The published artifact's 100 candidates, in its order; numbers, so that one can tell which are close to each other."""
+    """The published artifact's 100 candidates, in its order; numbers, so that those close to each other are known."""
     space = Space(lr=Float(1e-8, 0.5, log=True), decay=Float(0.0, 1.0), momentum=Float(0.0, 0.9))
     names = ("lr", "decay", "momentum")
     return space.candidates(
