@@ -35,28 +35,28 @@ def write(found: Sequence[Row], folder: Path) -> list[Path]:
 def _picture(task: str, agents: int, own: Sequence[Row]) -> str:
     free = [row for row in own if "epsilon" not in row]
     private = [row for row in own if "epsilon" in row]
-    parts = _course(svg.Box(70, 80, 400, 240), f"{task}, {agents} agents: without noise", free[:_SHOWN])
+    parts = _course(svg.Area(70, 80, 400, 240), f"{task}, {agents} agents: without noise", free[:_SHOWN])
     if private:
-        parts += _trade(svg.Box(570, 80, 380, 240), "mean over iterations, by epsilon", private, free)
+        parts += _trade(svg.Area(570, 80, 380, 240), "mean over iterations, by epsilon", private, free)
     return svg.picture(1_000, 380, *parts)
 
 
-def _course(box: svg.Box, title: str, rows: Sequence[Row]) -> list[str]:
+def _course(area: svg.Area, title: str, rows: Sequence[Row]) -> list[str]:
     """What is missing to 1, by iteration, with standard errors."""
     steps = len(rows[0]["curve"]) - 1
     values = [value for row in rows for value in row["curve"]]
     x, y = svg.Axis("iteration", _ticks(0, steps)), svg.Axis("1 - best value", _ticks(min(values), max(values)))
     series = {row["arm"]: [(at, value) for at, value in enumerate(row["curve"])] for row in rows}
-    parts = [svg.legend(box.left, 24, list(series)), svg.panel(box, title, x, y, {})]
+    parts = [svg.legend(area.left, 24, list(series)), svg.panel(area, title, x, y, {})]
     for number, (row, points) in enumerate(zip(rows, series.values(), strict=True)):
-        parts.append(svg.polyline([box.place(x, y, point) for point in points], f"line s{number}"))
+        parts.append(svg.polyline([area.place(x, y, point) for point in points], f"line s{number}"))
         for at in range(0, steps + 1, max(1, steps // 8)):
             value, error = row["curve"][at], row["curve error"][at]
-            parts.append(svg.whisker(box, x, y, at, (value - error, value + error), number))
+            parts.append(svg.whisker(area, x, y, at, (value - error, value + error), number))
     return parts
 
 
-def _trade(box: svg.Box, title: str, private: Sequence[Row], free: Sequence[Row]) -> list[str]:
+def _trade(area: svg.Area, title: str, private: Sequence[Row], free: Sequence[Row]) -> list[str]:
     """How private arms do over all iterations, beside their noise-only arms and standard TS."""
     groups = {
         "published": [row for row in private if not row["arm"].startswith("ours") and not row["arm"].endswith(ONLY)],
@@ -69,14 +69,14 @@ def _trade(box: svg.Box, title: str, private: Sequence[Row], free: Sequence[Row]
     spread = max(row["course error"] for row in private)
     x = svg.Axis("epsilon", _ticks(0, max(row["epsilon"] for row in private)))
     y = svg.Axis("1 - best value, mean", _ticks(min(ends) - spread, max(ends) + spread))
-    parts = [svg.legend(box.left, 48, list(groups)), svg.panel(box, title, x, y, {})]
+    parts = [svg.legend(area.left, 48, list(groups)), svg.panel(area, title, x, y, {})]
     for number, rows in enumerate(groups.values()):
         for row in rows:
-            place = box.place(x, y, (row["epsilon"], row["course"]))
+            place = area.place(x, y, (row["epsilon"], row["course"]))
             low, high = row["course"] - row["course error"], row["course"] + row["course error"]
-            parts += [svg.dot(*place, 4, number), svg.whisker(box, x, y, row["epsilon"], (low, high), number)]
+            parts += [svg.dot(*place, 4, number), svg.whisker(area, x, y, row["epsilon"], (low, high), number)]
     if alone is not None:
-        ends_of = [box.place(x, y, (at, alone)) for at in (x.ticks[0], x.ticks[-1])]
+        ends_of = [area.place(x, y, (at, alone)) for at in (x.ticks[0], x.ticks[-1])]
         parts += [
             svg.polyline(ends_of, "line dashed s5"),
             svg.text(ends_of[1][0] - 4, ends_of[1][1] - 6, "TS", "course"),
@@ -93,10 +93,10 @@ def _sizes(task: str, found: Sequence[Row], sizes: Sequence[int]) -> str:
         for name in names
     }
     values = [value for points in series.values() for _, value in points]
-    box = svg.Box(80, 70, 520, 240)
+    area = svg.Area(80, 70, 520, 240)
     x, y = svg.decades("agents", sizes), svg.Axis("ahead of noise only", _ticks(min(0, *values), max(values)))
     return svg.picture(
-        660, 370, svg.legend(80, 24, names), svg.panel(box, f"{task}: mean over iterations", x, y, series)
+        660, 370, svg.legend(80, 24, names), svg.panel(area, f"{task}: mean over iterations", x, y, series)
     )
 
 

@@ -36,8 +36,8 @@ def _title(row: Row) -> str:
     return f"{row['data']}, {row['clients']} clients, {row['split']}"
 
 
-def _box(number: int) -> svg.Box:
-    return svg.Box(70 + _WIDE * (number % _ACROSS), 100 + _HIGH * (number // _ACROSS), 240, 180)
+def _area(number: int) -> svg.Area:
+    return svg.Area(70 + _WIDE * (number % _ACROSS), 100 + _HIGH * (number // _ACROSS), 240, 180)
 
 
 def _size(count: int) -> tuple[float, float]:
@@ -65,14 +65,14 @@ def _accuracy(found: Sequence[Row]) -> str:
         ticks = [*finite, last] if any(row["epsilon"] == "inf" for row in own) else finite
         x = svg.Axis("epsilon", ticks, log=len(ticks) > 1, words={last: "no noise"})
         y = _up([federation["opt"], federation["random"], *(end for row in own for end in (row["low"], row["high"]))])
-        box = _box(number)
+        area = _area(number)
         series = {arm: [(_at(row, last), row["accuracy"]) for row in own if row["arm"] == arm] for arm in _LINES}
         level = {name: [(ticks[0], federation[name]), (ticks[-1], federation[name])] for name in ("opt", "random")}
-        parts.append(svg.panel(box, _title(federation), x, y, series))
-        parts.append(svg.text(box.left, box.top - 26, _times(found, federation["name"])))
-        parts += [svg.polyline([box.place(x, y, p) for p in line], "line dashed s5") for line in level.values()]
+        parts.append(svg.panel(area, _title(federation), x, y, series))
+        parts.append(svg.text(area.left, area.top - 26, _times(found, federation["name"])))
+        parts += [svg.polyline([area.place(x, y, p) for p in line], "line dashed s5") for line in level.values()]
         for row in own:
-            parts.append(svg.whisker(box, x, y, _at(row, last), (row["low"], row["high"]), _LINES.index(row["arm"])))
+            parts.append(svg.whisker(area, x, y, _at(row, last), (row["low"], row["high"]), _LINES.index(row["arm"])))
     return svg.picture(wide, _size(len(federations))[1], *parts)
 
 
@@ -100,14 +100,14 @@ def _histograms(found: Sequence[Row]) -> str:
     parts = [svg.text(70, 22, "How many of the 100 candidates give which accuracy, trained by everybody together")]
     federations = _federations(found)
     for number, federation in enumerate(federations):
-        box = _box(number)
+        area = _area(number)
         counts, edges = np.histogram(federation["accuracies"], bins=_BINS, range=(0, 1))
         most = 10 * math.ceil(max(counts) / 10)
         x, y = svg.Axis("accuracy", (0, 0.25, 0.5, 0.75, 1)), svg.Axis("candidates", (0, most / 2, most))
-        parts.append(svg.panel(box, _title(federation), x, y, {}))
+        parts.append(svg.panel(area, _title(federation), x, y, {}))
         for count, left in zip(counts, edges, strict=False):
             if count:
-                place, top = box.place(x, y, (left, count))
-                parts.append(svg.bar(place, top, box.width / _BINS - 1, box.top + box.height - top))
+                place, top = area.place(x, y, (left, count))
+                parts.append(svg.bar(place, top, area.width / _BINS - 1, area.top + area.height - top))
     wide, high = _size(len(federations))
     return svg.picture(max(wide, 700), high, *parts)

@@ -79,6 +79,6 @@ def draw(found: Sequence[Mapping[str, Any]], path: Path) -> None:
                 if (row["panel"], row["epsilon"]) == (panel, epsilon):
                     for what, series in lines.items():
                         series.setdefault(f"k={row['k']}", []).append((row["value"], row[what]))
-            box = svg.Box(70 + 330 * across, 70 + 270 * down, 250, 180)
-            parts.append(svg.panel(box, f"epsilon {epsilon:g}", axis, up, lines["success"], lines["bound"]))
+            area = svg.Area(70 + 330 * across, 70 + 270 * down, 250, 180)
+            parts.append(svg.panel(area, f"epsilon {epsilon:g}", axis, up, lines["success"], lines["bound"]))
     replace(path, svg.picture(1_010, 590, *parts))

@@ -26,16 +26,16 @@ def draw(found: Sequence[Mapping[str, Any]], folder: Path) -> Path:
         svg.text(70, 24, "APLM with one training (left) and a search that trains each time, until as good (right)")
     ]
     for number, model in enumerate(models):
-        box = svg.Box(70 + 330 * number, 70, 250, 200)
+        area = svg.Area(70 + 330 * number, 70, 250, 200)
         some = [row for row in own if row["model"] == model and row["data"] not in NOT_COUNTED]
         lines = {
             row["data"]: [(1.0, row["regret"]), (float(row["trainings"] or most), row["regret"])]
             for row in some
             if row["regret"] is not None and 0 <= row["regret"] <= 1
         }
-        parts.append(svg.panel(box, model, x, y, lines))
+        parts.append(svg.panel(area, model, x, y, lines))
         parts += [
-            svg.text(box.place(x, y, line[1])[0], box.place(x, y, line[1])[1] - 7, name, "end")
+            svg.text(area.place(x, y, line[1])[0], area.place(x, y, line[1])[1] - 7, name, "end")
             for name, line in lines.items()
         ]
     replace(path, svg.picture(70 + 330 * max(1, len(models)), 330, *parts))

@@ -41,7 +41,7 @@ def draw(found: Sequence[Row], folder: Path) -> list[Path]:
 
 
 def bars(
-    box: svg.Box,
+    area: svg.Area,
     title: str,
     quantity: str,
     groups: Mapping[str, Sequence[float]],
@@ -52,16 +52,16 @@ def bars(
     centres = {at + 0.5: name for at, name in enumerate(groups)}
     x = svg.Axis("", [0, *centres, max(1, len(groups))], words={0: "", len(groups): "", **centres})
     y = svg.Axis(_QUANTITIES.get(quantity, quantity), ticks or _TICKS[quantity])
-    parts = [svg.panel(box, title, x, y, {})]
+    parts = [svg.panel(area, title, x, y, {})]
     for at, (name, values) in enumerate(groups.items()):
         wide = 0.84 / len(values)
         for number, value in enumerate(values):
             left = at + 0.08 + number * wide
-            place, bottom = box.place(x, y, (left, 0))
-            right, top = box.place(x, y, (left + wide, value if np.isfinite(value) else 0))
+            place, bottom = area.place(x, y, (left, 0))
+            right, top = area.place(x, y, (left + wide, value if np.isfinite(value) else 0))
             parts.append(svg.bar(place, top, right - place - 1, bottom - top, number))
             if np.isfinite(truth := truths[name][number]):
-                parts.append(svg.text((place + right) / 2, box.place(x, y, (left, truth))[1] + 4, "●", "middle"))
+                parts.append(svg.text((place + right) / 2, area.place(x, y, (left, truth))[1] + 4, "●", "middle"))
     return "\n".join(parts)
 
 
@@ -94,8 +94,8 @@ def _by_clients(found: Sequence[Row], skew: str, strategy: str) -> str | None:
             places = [{"data": data, "clients": count} for count in counts]
             groups[data] = [value(own, quantity, arm=strategy, scale="linear", **place) for place in places]
             truths[data] = [value(own, quantity, arm="grid", **place) for place in places]
-        box = svg.Box(70 + 330 * number, 66, 250, 180)
-        parts.append(bars(box, f"{_QUANTITIES[quantity]}, {split}, {strategy}", quantity, groups, truths))
+        area = svg.Area(70 + 330 * number, 66, 250, 180)
+        parts.append(bars(area, f"{_QUANTITIES[quantity]}, {split}, {strategy}", quantity, groups, truths))
     return svg.picture(1_020, 300, *parts)
 
 
@@ -115,9 +115,9 @@ def _by_strategy(found: Sequence[Row]) -> str | None:
             for data in _listed(own, "data"):
                 groups[data] = [value(own, quantity, data=data, arm=arm, scale="linear") for arm in COMPARED]
                 truths[data] = [value(own, quantity, data=data, arm="grid")] * len(COMPARED)
-            box = svg.Box(70 + 330 * number, 66 + 250 * line, 250, 180)
+            area = svg.Area(70 + 330 * number, 66 + 250 * line, 250, 180)
             if groups:
-                parts.append(bars(box, f"{_QUANTITIES[quantity]}, {split}", quantity, groups, truths))
+                parts.append(bars(area, f"{_QUANTITIES[quantity]}, {split}", quantity, groups, truths))
     return svg.picture(1_020, 50 + 250 * len(skews), *parts)
 
 
@@ -133,6 +133,6 @@ def _surfaces(found: Sequence[Row]) -> str | None:
         own += [row for row in found if row["skew"] == skew and row["arm"] in SURFACES]
         groups = {d: [value(own, "accuracy", data=d, arm=arm) for arm in arms] for d in _listed(own, "data")}
         truths = {data: [value(own, "accuracy", data=data, arm="grid")] * len(arms) for data in groups}
-        box = svg.Box(70 + 330 * number, 66, 250, 180)
-        parts.append(bars(box, f"accuracy, {skew} skew", "accuracy", groups, truths))
+        area = svg.Area(70 + 330 * number, 66, 250, 180)
+        parts.append(bars(area, f"accuracy, {skew} skew", "accuracy", groups, truths))
     return svg.picture(1_020, 300, *parts)

@@ -171,8 +171,8 @@ def draw(found: Sequence[Row], path: Path) -> Path:
             truths[str(value)] = [_mean(own, "fixed .5, .6", "fixed")] * len(_DRAWN)
         most = max(figure for figures in groups.values() for figure in figures)
         ticks = np.linspace(0, max(1.0, float(np.ceil(most))), 6).round(1).tolist()
-        box = svg.Box(70 + 480 * number, 66, 400, 200)
-        parts.append(bars(box, f"mean gap by {name}, points", "points of accuracy", groups, truths, ticks))
+        area = svg.Area(70 + 480 * number, 66, 400, 200)
+        parts.append(bars(area, f"mean gap by {name}, points", "points of accuracy", groups, truths, ticks))
     replace(path, svg.picture(980, 320, *parts))
     return path
 

@@ -41,7 +41,7 @@ def write(experiment: Experiment, found: Sequence[Row], folder: Path) -> list[Pa
 
 def _figure(task: Task, own: Sequence[Row], epsilons: Sequence[float]) -> str:
     names = [name for name in arms(task) if name not in _HIDDEN]
-    box = svg.Box(80, 80, 560, 280)
+    area = svg.Area(80, 80, 560, 280)
     series = {name: sorted((row["epsilon"], row["accuracy"]) for row in own if row["arm"] == name) for name in names}
     free = next(row["accuracy"] for row in own if row["arm"] == FREE)
     least = min(row["accuracy"] for row in own)
@@ -49,16 +49,16 @@ def _figure(task: Task, own: Sequence[Row], epsilons: Sequence[float]) -> str:
     ticks = sorted(epsilons) if len(epsilons) > 1 else [epsilons[0] / 2, epsilons[0], epsilons[0] * 2]
     x = svg.Axis("total epsilon", ticks, log=True)
     y = svg.Axis("test accuracy, %", [low + (100 - low) * at / 5 for at in range(6)])
-    parts = [svg.legend(box.left, 24, names), svg.panel(box, task.name, x, y, series)]
+    parts = [svg.legend(area.left, 24, names), svg.panel(area, task.name, x, y, series)]
     for number, name in enumerate(names):
         for row in own:
             if row["arm"] == name:
                 ends = (row["accuracy"] - row["error"], row["accuracy"] + row["error"])
-                parts.append(svg.whisker(box, x, y, row["epsilon"], ends, number))
+                parts.append(svg.whisker(area, x, y, row["epsilon"], ends, number))
     oracle = sorted((row["epsilon"], row["accuracy"]) for row in own if row["arm"] == ORACLE)
-    parts.append(svg.polyline([box.place(x, y, point) for point in oracle], "line dashed s5"))
-    parts.append(svg.text(box.left, 48, "dotted: the best candidate, known for free; above: without privacy"))
-    parts.append(svg.polyline([box.place(x, y, (end, free)) for end in (x.ticks[0], x.ticks[-1])], "line dashed s0"))
+    parts.append(svg.polyline([area.place(x, y, point) for point in oracle], "line dashed s5"))
+    parts.append(svg.text(area.left, 48, "dotted: the best candidate, known for free; above: without privacy"))
+    parts.append(svg.polyline([area.place(x, y, (end, free)) for end in (x.ticks[0], x.ticks[-1])], "line dashed s0"))
     return svg.picture(700, 420, *parts)
 
 

@@ -100,12 +100,12 @@ def draw(folder: Path, seed: int) -> list[Path]:
 
 def _figure(partitions: int, seed: int) -> str:
     title = f"{_PATHS} runs, {partitions:,} partitions, epsilon0 .1"
-    parts = _walks(svg.Box(80, 60, 360, 260), f"step and u, g = .01: {title}", partitions, seed)
-    parts += _counts(svg.Box(560, 60, 360, 260), "tests by (u* - u0) / g", partitions, seed)
+    parts = _walks(svg.Area(80, 60, 360, 260), f"step and u, g = .01: {title}", partitions, seed)
+    parts += _counts(svg.Area(560, 60, 360, 260), "tests by (u* - u0) / g", partitions, seed)
     return svg.picture(980, 380, *parts)
 
 
-def _walks(box: svg.Box, title: str, partitions: int, seed: int) -> list[str]:
+def _walks(area: svg.Area, title: str, partitions: int, seed: int) -> list[str]:
     """Figure 1: where runs are after each test."""
     walks: list[list[tuple[float, float]]] = [[(1.0, 0.0)] for _ in range(_PATHS)]
 
@@ -120,11 +120,11 @@ def _walks(box: svg.Box, title: str, partitions: int, seed: int) -> list[str]:
     x = svg.Axis("step (0 is the end)", ticks, log=True, words={0.5: "0"})
     y = svg.Axis("u", [0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4])
     different = {tuple(walk) for walk in walks}
-    lines = [svg.polyline([box.place(x, y, point) for point in walk], "line thin s0") for walk in sorted(different)]
-    return ["<style>.thin{stroke-width:1;stroke-opacity:.5}</style>", svg.panel(box, title, x, y, {}), *lines]
+    lines = [svg.polyline([area.place(x, y, point) for point in walk], "line thin s0") for walk in sorted(different)]
+    return ["<style>.thin{stroke-width:1;stroke-opacity:.5}</style>", svg.panel(area, title, x, y, {}), *lines]
 
 
-def _counts(box: svg.Box, title: str, partitions: int, seed: int) -> list[str]:
+def _counts(area: svg.Area, title: str, partitions: int, seed: int) -> list[str]:
     """Figure 2: how many tests runs make, by how many units of g there are to the best utility."""
     found: dict[str, list[tuple[float, float]]] = {"mean": [], "most of 1,000": [], "bound": []}
     for units in (5, 10, 20, 50, 100, 200, 500):
@@ -137,7 +137,7 @@ def _counts(box: svg.Box, title: str, partitions: int, seed: int) -> list[str]:
         found["bound"].append((best, float(tests)))
     x = svg.Axis("(u* - u0) / g", [5, 10, 20, 50, 100, 200, 500], log=True)
     y = svg.Axis("tests", [1, 3, 10, 30, 100, 300, 1000], log=True)
-    return [svg.legend(box.left, 24, list(found)), svg.panel(box, title, x, y, found)]
+    return [svg.legend(area.left, 24, list(found)), svg.panel(area, title, x, y, found)]
 
 
 def rows(runs: int, seed: int) -> Sequence[dict[str, Any]]:

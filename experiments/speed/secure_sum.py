@@ -61,6 +61,6 @@ def draw(found: Sequence[Mapping[str, Any]], path: Path) -> None:
     series = {"measured": points, "n log n": guide}
     seconds_axis = svg.decades("CPU seconds", [y for found_points in series.values() for _, y in found_points])
     title = "A masked sum of 100 integers: CPU seconds of all clients and the server"
-    box = svg.Box(90, 40, 530, 285)
-    plot = svg.panel(box, title, svg.decades("clients", steps), seconds_axis, series, labels=True)
+    area = svg.Area(90, 40, 530, 285)
+    plot = svg.panel(area, title, svg.decades("clients", steps), seconds_axis, series, labels=True)
     replace(path, svg.picture(660, 380, plot))

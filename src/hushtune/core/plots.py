@@ -9,7 +9,7 @@ import numpy as np
 
 from hushtune.core.arrays import FloatArray
 from hushtune.core.space import Choice, Numeric, Space
-from hushtune.core.svg import Axis, Box, text
+from hushtune.core.svg import Area, Axis, text
 
 WIDTH = 900.0
 
@@ -28,13 +28,13 @@ def round_ticks(low: float, high: float) -> list[float]:
     return [step * at for at in range(int(np.floor(low / step)), int(np.ceil(high / step)) + 1)]
 
 
-def levels(box: Box, up: Axis) -> list[str]:
+def levels(area: Area, up: Axis) -> list[str]:
     """Lines across a plot, at the ticks of its upright axis."""
     parts = []
     for tick in up.ticks:
-        y = box.top + (1 - up.at(tick)) * box.height
-        parts.append(f'<line class="grid" x1="{box.left}" y1="{y:.1f}" x2="{box.left + box.width}" y2="{y:.1f}"/>')
-        parts.append(text(box.left - 6, y + 4, f"{tick:,g}", "end"))
+        y = area.top + (1 - up.at(tick)) * area.height
+        parts.append(f'<line class="grid" x1="{area.left}" y1="{y:.1f}" x2="{area.left + area.width}" y2="{y:.1f}"/>')
+        parts.append(text(area.left - 6, y + 4, f"{tick:,g}", "end"))
     return parts
 
 

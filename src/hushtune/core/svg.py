@@ -43,8 +43,8 @@ def decades(name: str, values: Sequence[float]) -> Axis:
 
 
 @dataclass(frozen=True)
-class Box:
-    """Where a plot's inner area lies."""
+class Area:
+    """Where the inside of a plot lies in its picture, in units of the picture."""
 
     left: float
     top: float
@@ -57,7 +57,7 @@ class Box:
 
 
 def panel(
-    box: Box,
+    area: Area,
     title: str,
     x: Axis,
     y: Axis,
@@ -66,27 +66,27 @@ def panel(
     labels: bool = False,
 ) -> str:
     """Axes and named series, each in its colour; `dashed` ones have the colour of the series of the same name."""
-    parts = [text(box.left, box.top - 10, title)]
+    parts = [text(area.left, area.top - 10, title)]
     for tick in x.ticks:
-        at = box.left + x.at(tick) * box.width
-        parts.append(f'<line class="grid" x1="{at:.1f}" y1="{box.top}" x2="{at:.1f}" y2="{box.top + box.height}"/>')
-        parts.append(text(at, box.top + box.height + 17, x.word(tick), "middle"))
+        at = area.left + x.at(tick) * area.width
+        parts.append(f'<line class="grid" x1="{at:.1f}" y1="{area.top}" x2="{at:.1f}" y2="{area.top + area.height}"/>')
+        parts.append(text(at, area.top + area.height + 17, x.word(tick), "middle"))
     for tick in y.ticks:
-        at = box.top + (1 - y.at(tick)) * box.height
-        parts.append(f'<line class="grid" x1="{box.left}" y1="{at:.1f}" x2="{box.left + box.width}" y2="{at:.1f}"/>')
-        parts.append(text(box.left - 7, at + 4, y.word(tick), "end"))
-    parts.append(text(box.left + box.width / 2, box.top + box.height + 36, x.name, "middle"))
-    middle, side = box.top + box.height / 2, box.left - 48
+        at = area.top + (1 - y.at(tick)) * area.height
+        parts.append(f'<line class="grid" x1="{area.left}" y1="{at:.1f}" x2="{area.left + area.width}" y2="{at:.1f}"/>')
+        parts.append(text(area.left - 7, at + 4, y.word(tick), "end"))
+    parts.append(text(area.left + area.width / 2, area.top + area.height + 36, x.name, "middle"))
+    middle, side = area.top + area.height / 2, area.left - 48
     turn = f' transform="rotate(-90 {side} {middle})"'
     parts.append(f'<text x="{side}" y="{middle}" text-anchor="middle"{turn}>{escape(y.name)}</text>')
     for number, (name, points) in enumerate(series.items()):
-        placed = [box.place(x, y, point) for point in points]
+        placed = [area.place(x, y, point) for point in points]
         parts.append(polyline(placed, f"line s{number}"))
         parts += [f'<circle class="s{number}" cx="{px:.1f}" cy="{py:.1f}" r="3"/>' for px, py in placed]
         if labels:
             parts.append(text(placed[-1][0] - 8, placed[-1][1] - 10, name, "end"))
         if dashed is not None and name in dashed:
-            parts.append(polyline([box.place(x, y, point) for point in dashed[name]], f"line dashed s{number}"))
+            parts.append(polyline([area.place(x, y, point) for point in dashed[name]], f"line dashed s{number}"))
     return "\n".join(parts)
 
 
@@ -101,9 +101,9 @@ def text(x: float, y: float, content: str, anchor: str = "start") -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(content)}</text>'
 
 
-def whisker(box: Box, x: Axis, y: Axis, at: float, ends: tuple[float, float], series: int) -> str:
+def whisker(area: Area, x: Axis, y: Axis, at: float, ends: tuple[float, float], series: int) -> str:
     """An interval around a point of a series."""
-    (left, low), (_, high) = (box.place(x, y, (at, end)) for end in ends)
+    (left, low), (_, high) = (area.place(x, y, (at, end)) for end in ends)
     return f'<line class="s{series}" x1="{left:.1f}" y1="{low:.1f}" x2="{left:.1f}" y2="{high:.1f}"/>'
 
 

@@ -13,7 +13,7 @@ from hushtune.client.pairs import Pairs
 from hushtune.core.plots import WIDTH, along, knob_ends, round_ticks, svg_of
 from hushtune.core.roster import Id
 from hushtune.core.space import Candidates, Config
-from hushtune.core.svg import COLOURS, Axis, Box, text
+from hushtune.core.svg import COLOURS, Area, Axis, text
 
 _MOST_DOTS = 3_000  # in a panel of pairs; with more, every second or third of each client's
 
@@ -119,21 +119,23 @@ def _pairs_plot(told: Told) -> str:
     parts = []
     for number, name in enumerate(space.knobs):
         width, height = (WIDTH - 60) / each, 200.0
-        box = Box(60 + (number % each) * width, 30 + (number // each) * (height + 70), width - 40, height)
+        area = Area(60 + (number % each) * width, 30 + (number // each) * (height + 70), width - 40, height)
         for tick in up.ticks:
-            y = box.place(across, up, (0, tick))[1]
-            parts.append(f'<line class="grid" x1="{box.left}" y1="{y:.1f}" x2="{box.left + box.width}" y2="{y:.1f}"/>')
+            y = area.place(across, up, (0, tick))[1]
+            parts.append(
+                f'<line class="grid" x1="{area.left}" y1="{y:.1f}" x2="{area.left + area.width}" y2="{y:.1f}"/>'
+            )
             if number % each == 0:
-                parts.append(text(box.left - 6, y + 4, f"{tick:,.3g}", "end"))
-        x = box.place(across, up, (along(space, name, chosen)[0], 0))[0]
-        parts.append(f'<line class="chosen-at" x1="{x:.1f}" y1="{box.top}" x2="{x:.1f}" y2="{box.top + height}"/>')
+                parts.append(text(area.left - 6, y + 4, f"{tick:,.3g}", "end"))
+        x = area.place(across, up, (along(space, name, chosen)[0], 0))[0]
+        parts.append(f'<line class="chosen-at" x1="{x:.1f}" y1="{area.top}" x2="{x:.1f}" y2="{area.top + height}"/>')
         for at, (client, own) in enumerate(pairs.items()):
             places = zip(along(space, name, own.points)[::every], own.losses[::every], strict=True)
-            dots = (box.place(across, up, (float(value), float(loss))) for value, loss in places)
+            dots = (area.place(across, up, (float(value), float(loss))) for value, loss in places)
             circles = "".join(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="2"/>' for px, py in dots)
             parts.append(f'<g class="pair s{at % len(COLOURS)}"><title>{escape(client)}</title>{circles}</g>')
-        parts.append(text(box.left + box.width / 2, box.top + height + 36, name, "middle"))
+        parts.append(text(area.left + area.width / 2, area.top + height + 36, name, "middle"))
         for word, place in knob_ends(space, name):
-            parts.append(text(box.left + place * box.width, box.top + height + 18, word, "middle"))
+            parts.append(text(area.left + place * area.width, area.top + height + 18, word, "middle"))
     rows = -(-len(space.knobs) // each)
     return svg_of("plot-pairs", 30 + rows * 270.0, parts)

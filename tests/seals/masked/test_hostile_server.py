@@ -97,7 +97,7 @@ def test_an_answer_without_shares_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("without", "boxes_without", "reason"),
+    ("without", "parcels_without", "reason"),
     [
         ((3,), (), "no more and no less"),
         ((), (3,), "no more and no less"),
@@ -106,7 +106,7 @@ def test_an_answer_without_shares_is_refused() -> None:
     ],
 )
 def test_shares_must_be_of_all_who_shared(
-    without: tuple[int, ...], boxes_without: tuple[int, ...], reason: str
+    without: tuple[int, ...], parcels_without: tuple[int, ...], reason: str
 ) -> None:
     federation = Federation(8, dropped=2)
 
@@ -114,8 +114,8 @@ def test_shares_must_be_of_all_who_shared(
         if trip == "input" and number == 0 and not is_reply:
             header, parts = unpack(content)
             size = (len(parts[0]) // 7) - 4
-            boxes = {n: box for n, box in to_numbers(parts[0], size).items() if n not in boxes_without}
-            return pack(header, by_number(boxes, size), told(federation, *without), parts[2])
+            parcels = {n: parcel for n, parcel in to_numbers(parts[0], size).items() if n not in parcels_without}
+            return pack(header, by_number(parcels, size), told(federation, *without), parts[2])
         return content
 
     federation.tamper = tamper
@@ -131,8 +131,8 @@ def test_different_stories_about_who_shared_do_not_cancel() -> None:
         if trip == "input" and number == 0 and not is_reply:
             header, parts = unpack(content)
             size = (len(parts[0]) // 7) - 4
-            boxes = {n: box for n, box in to_numbers(parts[0], size).items() if n != 3}
-            return pack(header, by_number(boxes, size), told(federation, 3), parts[2])
+            parcels = {n: parcel for n, parcel in to_numbers(parts[0], size).items() if n != 3}
+            return pack(header, by_number(parcels, size), told(federation, 3), parts[2])
         if trip == "unmask" and number == 0 and not is_reply:
             return changed(content, 0, told(federation, 3))
         return content

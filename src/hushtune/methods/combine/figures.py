@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hushtune.core.arrays import FloatArray
 from hushtune.core.plots import knob_ends, svg_of
 from hushtune.core.space import Choice, Config, Space
-from hushtune.core.svg import Box, text
+from hushtune.core.svg import Area, text
 from hushtune.methods.combine.cells import Cells
 from hushtune.methods.combine.strategies import config_at
 from hushtune.methods.combine.tallies import means_of
@@ -46,7 +46,7 @@ def cells_plot(method: Combine, told: Told) -> str:
     cells, values = Cells(space, method.cell), np.asarray(told.opened[0].blocks["counts"], dtype=np.float64)
     dense = _dense(told, method, values).reshape(cells.shape)
     shade = np.clip(values / max(1.0, float(values.max())), 0, 1).reshape(cells.shape)
-    (across, up), box = tuple(space.knobs), Box(150, 20, 420, 300)
+    (across, up), area = tuple(space.knobs), Area(150, 20, 420, 300)
     parts = []
     for (column, row), known in np.ndenumerate(values.reshape(cells.shape)):
         is_dense, known_too = dense[column, row], "" if told.opened[0].form else f", opened {known:g}"
@@ -54,18 +54,18 @@ def cells_plot(method: Combine, told: Told) -> str:
         strong = 0.15 + 0.7 * shade[column, row]
         style = f'class="cell{" chosen" if is_dense else ""}" fill-opacity="{strong:.2f}"'
         (left, right), (low, high) = _span(cells, across, column), _span(cells, up, row)
-        corner = f'x="{box.left + left * box.width:.1f}" y="{box.top + (1 - high) * box.height:.1f}"'
-        size = f'width="{(right - left) * box.width - 1:.1f}" height="{(high - low) * box.height - 1:.1f}"'
+        corner = f'x="{area.left + left * area.width:.1f}" y="{area.top + (1 - high) * area.height:.1f}"'
+        size = f'width="{(right - left) * area.width - 1:.1f}" height="{(high - low) * area.height - 1:.1f}"'
         parts.append(f"<rect {style} {corner} {size}><title>{escape(tip)}</title></rect>")
     x, y = (_place(space, name, told.config) for name in (across, up))
-    px, py = box.left + x * box.width, box.top + (1 - y) * box.height
+    px, py = area.left + x * area.width, area.top + (1 - y) * area.height
     parts.append(f'<path class="posterior" d="M{px:.1f} {py - 7:.1f}l7 7l-7 7l-7 -7z"><title>chosen</title></path>')
     for word, place in knob_ends(space, across):
-        parts.append(text(box.left + place * box.width, box.top + box.height + 20, word, "middle"))
+        parts.append(text(area.left + place * area.width, area.top + area.height + 20, word, "middle"))
     for word, place in knob_ends(space, up):
-        parts.append(text(box.left - 8, box.top + (1 - place) * box.height + 4, word, "end"))
-    parts.append(text(box.left + box.width / 2, box.top + box.height + 42, across, "middle"))
-    parts.append(text(box.left - 8, box.top + box.height / 2, up, "end"))
+        parts.append(text(area.left - 8, area.top + (1 - place) * area.height + 4, word, "end"))
+    parts.append(text(area.left + area.width / 2, area.top + area.height + 42, across, "middle"))
+    parts.append(text(area.left - 8, area.top + area.height / 2, up, "end"))
     return svg_of("plot-cells", 370, parts)
 
 

@@ -7,7 +7,7 @@ from html import escape
 import numpy as np
 
 from hushtune.core.plots import WIDTH, levels, round_ticks, svg_of
-from hushtune.core.svg import Axis, Box, polyline, text
+from hushtune.core.svg import Area, Axis, polyline, text
 from hushtune.methods.figures import Figure, Told
 
 
@@ -35,18 +35,18 @@ def _loudness_plot(told: Told, name: str) -> str:
     norms = [float(np.linalg.norm(np.asarray(one.blocks["vectors"], dtype=np.float64))) for one in opened]
     noise = [(one.noise_variance * len(one.blocks["vectors"])) ** 0.5 for one in opened]
     up, across = Axis("", round_ticks(0.0, max(*norms, *noise, 1.0))), Axis("", (0.0, float(len(opened))))
-    box = Box(60, 20, WIDTH - 80, 120)
-    parts = levels(box, up)
-    width = box.width / len(opened)
+    area = Area(60, 20, WIDTH - 80, 120)
+    parts = levels(area, up)
+    width = area.width / len(opened)
     for place, (norm, alone) in enumerate(zip(norms, noise, strict=True)):
-        x, y = box.place(across, up, (place + 0.5, norm))
+        x, y = area.place(across, up, (place + 0.5, norm))
         tip = f"opening {place + 1}: {norm:.4g}" + (f"; noise alone {alone:.4g}" if alone else "")
         parts.append(
             f'<rect class="band" x="{x - width * 0.3:.1f}" y="{y:.1f}" width="{width * 0.6:.1f}" '
-            f'height="{box.top + box.height - y:.1f}"><title>{escape(tip)}</title></rect>'
+            f'height="{area.top + area.height - y:.1f}"><title>{escape(tip)}</title></rect>'
         )
     if any(noise):
-        line = [box.place(across, up, (place + shift, alone)) for place, alone in enumerate(noise) for shift in (0, 1)]
+        line = [area.place(across, up, (place + shift, alone)) for place, alone in enumerate(noise) for shift in (0, 1)]
         parts.append(polyline(line, "posterior"))
-    parts.append(text(box.left + box.width / 2, box.top + box.height + 22, "openings, in order", "middle"))
+    parts.append(text(area.left + area.width / 2, area.top + area.height + 22, "openings, in order", "middle"))
     return svg_of("plot-loudness", 170, parts)

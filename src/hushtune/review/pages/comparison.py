@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from hushtune.core.plots import round_ticks
-from hushtune.core.svg import Axis, Box, legend, panel, picture, polyline, text
+from hushtune.core.svg import Area, Axis, legend, panel, picture, polyline, text
 from hushtune.review.comparison.table import ARMS, EXACT, Arm, Comparison
 from hushtune.review.pages.html import document, listing, note, section, table
 
@@ -118,15 +118,15 @@ def scores_picture(found: Comparison, width: float = 900.0) -> str:
     each = (width - 20) / len(seals)
     parts = [legend(60, 20, methods)]
     for at, seal in enumerate(seals):
-        box = Box(20 + at * each + 60, 60, each - 90, 240)
+        area = Area(20 + at * each + 60, 60, each - 90, 240)
         own = {
             method: sorted(
                 (_at(arm, x), arm.score or 0.0) for arm in arms if (_series(arm), arm.seal) == (method, seal)
             )
             for method in methods
         }
-        parts.append(panel(box, f"seal '{seal}'", x, y, own))
-        parts += _references(found, box, x, y)
+        parts.append(panel(area, f"seal '{seal}'", x, y, own))
+        parts += _references(found, area, x, y)
     return picture(width, 350, *parts)
 
 
@@ -155,12 +155,12 @@ def _levels(found: Comparison, arms: Sequence[Arm]) -> Axis:
     return Axis("score", round_ticks(low, high if high > low else low + 1))
 
 
-def _references(found: Comparison, box: Box, x: Axis, y: Axis) -> list[str]:
+def _references(found: Comparison, area: Area, x: Axis, y: Axis) -> list[str]:
     """Lines at the best and the mean candidate's scores."""
     parts = []
     for name, words in (("opt", "best candidate"), ("random_guess", "mean candidate")):
         if name in found.reference:
-            ends = [box.place(x, y, (tick, found.reference[name])) for tick in (x.ticks[0], x.ticks[-1])]
+            ends = [area.place(x, y, (tick, found.reference[name])) for tick in (x.ticks[0], x.ticks[-1])]
             parts.append(polyline(ends, "line dashed level"))
             parts.append(text(ends[1][0] - 4, ends[1][1] - 5, words, "end"))
     return parts

@@ -10,7 +10,7 @@ import numpy as np
 from hushtune.core.arrays import FloatArray
 from hushtune.core.plots import WIDTH, along, described, levels, round_ticks, short, svg_of
 from hushtune.core.space import Candidates
-from hushtune.core.svg import Axis, Box, polyline, text
+from hushtune.core.svg import Area, Axis, polyline, text
 from hushtune.methods.decode import smooth
 from hushtune.run.result import Result
 
@@ -27,12 +27,12 @@ def counts_plot(result: Result, name: str, values: Sequence[int]) -> str:
     low = min(0.0, float(min(values)) - 2 * deviation, float((mean - spread).min()))
     high = max(1.0, float(max(values)) + 2 * deviation, float((mean + spread).max()))
     up, across = Axis(name, round_ticks(low, high)), Axis("", (0.0, float(len(order))))
-    box = Box(60, 20, WIDTH - 80, 260)
-    parts = levels(box, up)
-    width = box.width / len(order)
+    area = Area(60, 20, WIDTH - 80, 260)
+    parts = levels(area, up)
+    width = area.width / len(order)
     for place, at in enumerate(order):
-        x, y = box.place(across, up, (place + 0.5, values[at]))
-        top, bottom = (box.place(across, up, (0, values[at] + sign * 2 * deviation))[1] for sign in (1, -1))
+        x, y = area.place(across, up, (place + 0.5, values[at]))
+        top, bottom = (area.place(across, up, (0, values[at] + sign * 2 * deviation))[1] for sign in (1, -1))
         chosen = " chosen" if at == result.index else ""
         tip = f"candidate {at}: {described(result.candidates[int(at)])}; {name} {values[at]}; smoothed {mean[at]:.1f}"
         marks = [
@@ -40,14 +40,14 @@ def counts_plot(result: Result, name: str, values: Sequence[int]) -> str:
             f'height="{max(0.5, bottom - top):.1f}"/>',
             f'<circle class="opened{chosen}" cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>',
         ]
-        centre, above, below = (box.place(across, up, (0, mean[at] + s * spread[at]))[1] for s in (0, 1, -1))
+        centre, above, below = (area.place(across, up, (0, mean[at] + s * spread[at]))[1] for s in (0, 1, -1))
         marks.append(f'<line class="posterior" x1="{x:.1f}" y1="{above:.1f}" x2="{x:.1f}" y2="{below:.1f}"/>')
         marks.append(f'<path class="posterior" d="M{x:.1f} {centre - 4:.1f}l4 4l-4 4l-4 -4z"/>')
         parts.append(f'<g class="candidate"><title>{escape(tip)}</title>{"".join(marks)}</g>')
     shown = f"candidates by {name}, largest first"
     if len(order) < len(values):
         shown += f" ({len(order)} of {len(values)} shown)"
-    parts.append(text(box.left + box.width / 2, box.top + box.height + 24, shown, "middle"))
+    parts.append(text(area.left + area.width / 2, area.top + area.height + 24, shown, "middle"))
     return svg_of("plot-counts", 310, parts)
 
 

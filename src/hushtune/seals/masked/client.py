@@ -32,7 +32,7 @@ from hushtune.seals.ends import Due, Seat
 from hushtune.seals.masked import crypto, shamir
 from hushtune.seals.masked.setting import (
     ADVERT_BYTES,
-    BOX_BYTES,
+    PARCEL_BYTES,
     PREPARED,
     SEALED_BYTES,
     SIGNATURE_BYTES,
@@ -210,14 +210,14 @@ class MaskedClient:
         points = [self._points[holder] for holder in holders]
         seeds = shamir.split(round_.seed, points, threshold, self._randomness)
         masks = shamir.split(round_.mask, points, threshold, self._randomness)
-        boxes = {}
+        parcels = {}
         for holder, seed, mask in zip(holders, seeds, masks, strict=True):
             if holder == self._number:
-                round_.own, box = seed, bytes(BOX_BYTES)  # it stays here; others get to know its tag only
+                round_.own, parcel = seed, bytes(PARCEL_BYTES)  # it stays here; others get to know its tag only
             else:
-                box = crypto.encrypt(self._channel(round_, holder, sender=self._number), seed + mask)
-            boxes[holder] = box + crypto.tag("seed", holder, seed) + crypto.tag("mask", holder, mask)
-        return by_number(boxes, SEALED_BYTES)
+                parcel = crypto.encrypt(self._channel(round_, holder, sender=self._number), seed + mask)
+            parcels[holder] = parcel + crypto.tag("seed", holder, seed) + crypto.tag("mask", holder, mask)
+        return by_number(parcels, SEALED_BYTES)
 
     def _channel(self, round_: _Round, other: int, sender: int) -> bytes:
         """The key that encrypts what `sender` sends to the other of the two."""
@@ -242,7 +242,7 @@ class MaskedClient:
     def _input(
         self, round_: _Round, content: bytes, sharers: bytes, request: bytes, *, due: Due | None, last: bool
     ) -> bytes:
-        incoming, told = to_numbers(content, BOX_BYTES), self._members(sharers, "shared")
+        incoming, told = to_numbers(content, PARCEL_BYTES), self._members(sharers, "shared")
         if set(incoming) != {number for number in self._near if number in told}:
             raise RefusedError("the shares must be those of the peers who shared, no more and no less")
         if not set(incoming) <= set(round_.adverts):
@@ -296,9 +296,9 @@ class MaskedClient:
         self._enough(alive, "have sent an input")
         seeds: dict[int, bytes] = {self._number: round_.own} if round_.own else {}
         masks: dict[int, bytes] = {}
-        for other, box in round_.incoming.items():
+        for other, parcel in round_.incoming.items():
             try:
-                shares = crypto.decrypt(self._channel(round_, other, sender=other), box)
+                shares = crypto.decrypt(self._channel(round_, other, sender=other), parcel)
             except WireError:
                 continue  # that peer's shares are spoilt here; others have theirs
             if other in alive:

@@ -15,7 +15,7 @@ from hushtune.seals.masked import shamir
 from hushtune.seals.masked.client import MaskedClient
 from hushtune.seals.masked.graph import Shape, shape
 from hushtune.seals.masked.server import MaskedServer
-from hushtune.seals.masked.setting import ADVERT_BYTES, BOX_BYTES, SEALED_BYTES, SIGNATURE_BYTES, Setting, sum_bits
+from hushtune.seals.masked.setting import ADVERT_BYTES, PARCEL_BYTES, SEALED_BYTES, SIGNATURE_BYTES, Setting, sum_bits
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Masked(Seal):
         trips = {
             "keys": (request, advert),
             "shares": (near + form.degree * advert, near + (form.degree + form.own) * SEALED_BYTES),
-            "input": (near + form.degree * BOX_BYTES + everybody + request, length * sum_bits(largest) // 8),
+            "input": (near + form.degree * PARCEL_BYTES + everybody + request, length * sum_bits(largest) // 8),
             "unmask": (
                 everybody + form.quorum * (4 + SIGNATURE_BYTES) * pinned,
                 near + (form.degree + form.own) * shamir.SHARE_BYTES,

@@ -17,7 +17,7 @@ from hushtune.seals.ends import Ask, Outcome, Replies, Trip, Trips
 from hushtune.seals.masked import crypto, shamir
 from hushtune.seals.masked.setting import (
     ADVERT_BYTES,
-    BOX_BYTES,
+    PARCEL_BYTES,
     PREPARED,
     SEALED_BYTES,
     SIGNATURE_BYTES,
@@ -46,7 +46,7 @@ class _Prepared:
 
     index: int
     adverts: dict[int, bytes] = field(default_factory=dict)  # with signatures, as they were sent
-    boxes: dict[int, dict[int, bytes]] = field(default_factory=dict)  # sender -> holder -> encrypted shares and tags
+    parcels: dict[int, dict[int, bytes]] = field(default_factory=dict)  # sender -> holder -> encrypted shares and tags
 
 
 class MaskedServer:
@@ -74,10 +74,10 @@ class MaskedServer:
         lost: dict[int, str] = {}
         request, length, bits = ask.request, ask.length, sum_bits(ask.largest)
         round_, self._ready = self._ready, None  # a round that fails is never tried again
-        if round_ is None or len(round_.boxes) < self._joined:  # let those who were lost since come back
+        if round_ is None or len(round_.parcels) < self._joined:  # let those who were lost since come back
             round_ = yield from self._set_up(request, lost)
-            self._joined = len(round_.boxes)
-        sharers = Members.of(round_.boxes, self._setting.shape.clients)
+            self._joined = len(round_.parcels)
+        sharers = Members.of(round_.parcels, self._setting.shape.clients)
         view = view_of(crypto.digest(request).hex(), sharers)
         vectors, next_round = yield from self._inputs(round_, sharers, request, length, bits, lost, ask.last)
         self._enough(vectors, lost, "sent an input")
@@ -136,8 +136,8 @@ class MaskedServer:
         self._enough(round_.adverts, lost, "sent keys")
         out = {n: (self._near(n, round_.adverts),) for n in round_.adverts}
         shares = yield from self._trip("shares", round_.index, out, lost)
-        round_.boxes = self._boxes(round_, shares, 0, lost)
-        self._enough(round_.boxes, lost, "shared its secrets")
+        round_.parcels = self._parcels(round_, shares, 0, lost)
+        self._enough(round_.parcels, lost, "shared its secrets")
         return round_
 
     def _near(self, number: int, pieces: Mapping[int, bytes]) -> bytes:
@@ -161,16 +161,16 @@ class MaskedServer:
                 found[number] = parts[at]
         return found
 
-    def _boxes(
+    def _parcels(
         self, round_: _Prepared, replies: Mapping[int, list[bytes]], at: int, lost: dict[int, str]
     ) -> dict[int, dict[int, bytes]]:
         found = {}
         for number, parts in replies.items():
             try:
-                boxes = to_numbers(parts[at], SEALED_BYTES)
-                if set(boxes) != {n for n in self._points[number] if n in round_.adverts}:
+                parcels = to_numbers(parts[at], SEALED_BYTES)
+                if set(parcels) != {n for n in self._points[number] if n in round_.adverts}:
                     raise WireError("its shares are not for its peers")
-                found[number] = boxes
+                found[number] = parcels
             except (WireError, IndexError) as error:
                 lost[number] = str(error) or "its shares are missing"
         return found
@@ -185,7 +185,7 @@ class MaskedServer:
         lost: dict[int, str],
         last: bool,
     ) -> _Steps[tuple[dict[int, IntArray], _Prepared]]:
-        out = {n: (self._addressed(round_, n), sharers.bits, request) for n in round_.boxes}
+        out = {n: (self._addressed(round_, n), sharers.bits, request) for n in round_.parcels}
         replies = yield from self._trip("input", round_.index, out, lost, last)
         vectors: dict[int, IntArray] = {}
         for number, parts in replies.items():
@@ -201,8 +201,8 @@ class MaskedServer:
 
     def _addressed(self, round_: _Prepared, holder: int) -> bytes:
         """What the peers who shared have encrypted for a client."""
-        boxes = {n: round_.boxes[n][holder][:BOX_BYTES] for n in self._around[holder] if n in round_.boxes}
-        return by_number(boxes, BOX_BYTES)
+        parcels = {n: round_.parcels[n][holder][:PARCEL_BYTES] for n in self._around[holder] if n in round_.parcels}
+        return by_number(parcels, PARCEL_BYTES)
 
     def _agreed(self, round_: _Prepared, view: str, answered: Members, late: dict[int, str]) -> _Steps[bytes]:
         """A quorum of signatures of who answered; none without a committee."""
@@ -245,12 +245,12 @@ class MaskedServer:
                         if crypto.tag(kind, holder, share) == self._tag(round_, owner, holder, kind):
                             table.setdefault(owner, {})[self._points[owner][holder]] = share
         prepared = {n: p for n, p in replies.items() if n in ahead.adverts and len(p) == 3 and p[2]}
-        ahead.boxes = self._boxes(ahead, prepared, 2, {})
+        ahead.parcels = self._parcels(ahead, prepared, 2, {})
         return seeds, masks
 
     def _tag(self, round_: _Prepared, owner: int, holder: int, kind: str) -> bytes:
         """What the owner of a secret said one of its shares is known by."""
-        tags = round_.boxes.get(owner, {}).get(holder, b"")[BOX_BYTES:]
+        tags = round_.parcels.get(owner, {}).get(holder, b"")[PARCEL_BYTES:]
         return tags[: crypto.TAG_BYTES] if kind == "seed" else tags[crypto.TAG_BYTES :]
 
     # ---- the sum -------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ class MaskedServer:
                 if crypto.digest(seed) != round_.adverts[owner][64:ADVERT_BYTES]:
                     raise WireError("its shares do not give the seed that it committed to")
                 total += vector - crypto.mask(seed, length, bits)
-            for owner in set(round_.boxes) - set(vectors):
+            for owner in set(round_.parcels) - set(vectors):
                 key = crypto.private_key(shamir.join(masks.get(owner, {}), threshold))
                 if crypto.public_of(key) != round_.adverts[owner][32:64]:
                     raise WireError("its shares do not give the key that it advertised")
