@@ -16,7 +16,7 @@ app = typer.Typer()
 
 @app.command("dp-hype-simulation")
 def simulation(
-    repetitions: Annotated[int, typer.Option(help="Simulated votes per setting.")] = 5_000,
+    repetitions: Annotated[int, typer.Option(help="Simulated votes per case.")] = 5_000,
     seed: Annotated[int, typer.Option(help="Of the simulation.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Write the figure to this SVG file.")] = None,
     json: Json = False,
@@ -53,7 +53,7 @@ def dp_hype(
     import hushtune.client.objectives.neural  # noqa: F401 (says what to install, if PyTorch is missing)
     from experiments.dp_hype import experiment, figures, tables
     from experiments.dp_hype.show import rows as shown
-    from experiments.dp_hype.tasks import Setting
+    from experiments.dp_hype.tasks import Case
     from experiments.epsilons import read_epsilons
     from hushtune.core.checks import integer
     from hushtune.core.observer import bars_unless
@@ -62,12 +62,12 @@ def dp_hype(
     if quick:
         clients, runs, epsilon = "20", 5, "0.5,3,inf"
         rows = (1_400 if "digits" in data else 2_000) if rows is None else rows
-    settings = [
-        Setting(name, count, how, rows, seed)
+    cases = [
+        Case(name, count, how, rows, seed)
         for name in data.split(",")
         for how in listed(split)
         for count in read_counts("clients", clients)
     ]
-    wanted = experiment.Experiment(settings, read_epsilons(epsilon), integer("runs", runs, 1), compare, out, jobs)
+    wanted = experiment.Experiment(cases, read_epsilons(epsilon), integer("runs", runs, 1), compare, out, jobs)
     found = shown(experiment.rows(wanted, bars_unless(json)), as_json=json)
     show.files([*figures.draw(found, plots or out), tables.write(found, out)], as_json=json)

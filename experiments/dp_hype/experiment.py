@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from experiments.dp_hype.ablations import RawLosses, Subsets
-from experiments.dp_hype.tasks import Measured, Setting, measure
+from experiments.dp_hype.tasks import Case, Measured, measure
 from experiments.epsilons import privacy_of
 from hushtune.client.rows import WHOLE
 from hushtune.client.search.base import Search
@@ -39,7 +39,7 @@ class Experiment:
     """What to compare.
 
     Args:
-        settings: the federations.
+        cases: the federations.
         epsilons: `inf` for no noise.
         runs: draws of the noise.
         compare: whether all ballots and decodings are run, not only the main arms and the ablations.
@@ -47,7 +47,7 @@ class Experiment:
         jobs: processes; None for one per core.
     """
 
-    settings: Sequence[Setting]
+    cases: Sequence[Case]
     epsilons: Sequence[float]
     runs: int
     compare: bool
@@ -79,8 +79,8 @@ def arms(compare: bool) -> dict[str, Method]:
 
 def rows(experiment: Experiment, observer: Observer) -> Iterator[dict[str, Any]]:
     """One row per federation, epsilon and arm; and one per federation with its times and accuracies."""
-    for setting in experiment.settings:
-        measured = measure(setting, experiment.folder, experiment.jobs, observer)
+    for case in experiment.cases:
+        measured = measure(case, experiment.folder, experiment.jobs, observer)
         yield _summary(measured)
         yield from _compared(measured, experiment, observer)
 
@@ -88,7 +88,7 @@ def rows(experiment: Experiment, observer: Observer) -> Iterator[dict[str, Any]]
 def _summary(measured: Measured) -> dict[str, Any]:
     accuracy, seconds = measured.accuracy, measured.seconds
     return {
-        **_named(measured.setting),
+        **_named(measured.case),
         "arm": "federation",
         "opt": round(float(accuracy.max()), 4),
         "random": round(float(accuracy.mean()), 4),
@@ -101,19 +101,19 @@ def _summary(measured: Measured) -> dict[str, Any]:
     }
 
 
-def _named(setting: Setting) -> dict[str, Any]:
-    return {"name": setting.name, "data": setting.data, "clients": setting.clients, "split": setting.split}
+def _named(case: Case) -> dict[str, Any]:
+    return {"name": case.name, "data": case.data, "clients": case.clients, "split": case.split}
 
 
 def _compared(measured: Measured, experiment: Experiment, observer: Observer) -> Iterator[dict[str, Any]]:
     methods = arms(experiment.compare)
     sums = _Sums(measured)
-    with observer.phase(f"{measured.setting.name}: noise", len(methods) * len(experiment.epsilons)) as advance:
+    with observer.phase(f"{measured.case.name}: noise", len(methods) * len(experiment.epsilons)) as advance:
         for name, method in methods.items():
             for number, epsilon in enumerate(experiment.epsilons):
                 scale, found = sums.accuracies(method, epsilon, experiment.runs, number)
                 yield {
-                    **_named(measured.setting),
+                    **_named(measured.case),
                     "arm": name,
                     "epsilon": epsilon if math.isfinite(epsilon) else "inf",
                     "sigma": round(scale, 3),
@@ -134,7 +134,7 @@ class _Sums:
         """The noise's scale, and the accuracy of what each run chooses."""
         candidates, accuracy = self.measured.candidates, self.measured.accuracy
         privacy = privacy_of(epsilon)
-        search = Search(self.measured.setting.seed)
+        search = Search(self.measured.case.seed)
         method = method.settled(Facts(candidates, len(self.measured.parties), privacy, Masked(0.0, 0.0), search))
         scale = calibrate(method.bounds(candidates), privacy, Sums()).scale if privacy is not None else 0.0
         shortcut = Shortcut(

@@ -34,7 +34,7 @@ _PANELS = {
 }
 
 
-def settings() -> list[tuple[str, float, int, Agreement]]:
+def cases() -> list[tuple[str, float, int, Agreement]]:
     """The figure's panels: what varies, its value, the number of candidates, and how voters agree."""
     return [
         *(("overlap", overlap, 100, Agreement(5, overlap)) for overlap in OVERLAPS),
@@ -45,8 +45,8 @@ def settings() -> list[tuple[str, float, int, Agreement]]:
 
 def rows(repetitions: int, seed: int, observer: Observer) -> Iterator[dict[str, Any]]:
     """One row per panel, value, k and epsilon."""
-    wanted = settings()
-    with observer.phase("settings", len(wanted)) as advance:
+    wanted = cases()
+    with observer.phase("cases", len(wanted)) as advance:
         for number, (panel, value, size, agreement) in enumerate(wanted):
             rng = np.random.default_rng([seed, number])
             ks = [k for k in KS if k <= size]

@@ -1,6 +1,6 @@
 """What DP-HYPE's experiments are about: data sets, networks, the grid; clients' scores and everybody's accuracies.
 
-Scoring and federated training are done once for each setting and kept, so that all that varies only the noise or the
+Scoring and federated training are done once for each case and kept, so that all that varies only the noise or the
 ballot costs nothing more.
 """
 
@@ -90,7 +90,7 @@ TASKS = {
 
 
 @dataclass(frozen=True)
-class Setting:
+class Case:
     """One federation.
 
     Args:
@@ -125,7 +125,7 @@ class Measured:
     """A federation's scores.
 
     Args:
-        setting: which one.
+        case: which one.
         candidates: p of them.
         parties: the clients, with a trial of every candidate.
         accuracy: of the model that federated training with a candidate gives, on test rows, shape (p,).
@@ -133,7 +133,7 @@ class Measured:
         passes: rows of data that went through a network, forward and back, if each candidate is counted alone.
     """
 
-    setting: Setting
+    case: Case
     candidates: Candidates
     parties: list[Party]
     accuracy: FloatArray
@@ -141,24 +141,24 @@ class Measured:
     passes: dict[str, int]
 
 
-def measure(setting: Setting, folder: Path, jobs: int | None, observer: Observer) -> Measured:
+def measure(case: Case, folder: Path, jobs: int | None, observer: Observer) -> Measured:
     """Scores all candidates on all clients and trains with each of them, unless the folder has it."""
-    task, candidates, own = TASKS[setting.data], grid(), folder / setting.name
+    task, candidates, own = TASKS[case.data], grid(), folder / case.name
     objective = TorchObjective(task.module, loss=task.loss, epochs=task.epochs)
-    data = load(setting.data, rows=setting.rows, seed=setting.seed, observer=observer)
-    parts = shares(setting.split, data.train, setting.clients, setting.seed)
-    federation = LocalFederation([Client(rows, objective) for rows in parts], own, None, setting.seed, jobs)
-    kept = _Kept(own / "measured.npz", fingerprint([asdict(setting), objective, candidates.text, ROUNDS]))
+    data = load(case.data, rows=case.rows, seed=case.seed, observer=observer)
+    parts = shares(case.split, data.train, case.clients, case.seed)
+    federation = LocalFederation([Client(rows, objective) for rows in parts], own, None, case.seed, jobs)
+    kept = _Kept(own / "measured.npz", fingerprint([asdict(case), objective, candidates.text, ROUNDS]))
     start = time.monotonic()
-    federation.score(Search(setting.seed), candidates, observer, False, name=f"{setting.name}: scoring")
+    federation.score(Search(case.seed), candidates, observer, False, name=f"{case.name}: scoring")
     seconds = time.monotonic() - start
-    train = [held_out(rows, objective.validation, setting.seed).train for rows in parts]
+    train = [held_out(rows, objective.validation, case.seed).train for rows in parts]
     if kept.found is None:
-        kept.write(seconds, *_trained(setting, objective, train, data, own, jobs, observer))
+        kept.write(seconds, *_trained(case, objective, train, data, own, jobs, observer))
     assert kept.found is not None
     one = sum(map(len, train)) * objective.epochs * len(candidates)
     return Measured(
-        setting,
+        case,
         candidates,
         list(federation.parties.values()),
         kept.found["accuracy"],
@@ -168,7 +168,7 @@ def measure(setting: Setting, folder: Path, jobs: int | None, observer: Observer
 
 
 def _trained(
-    setting: Setting,
+    case: Case,
     objective: TorchObjective,
     train: Any,
     data: Split,
@@ -178,7 +178,7 @@ def _trained(
 ) -> tuple[float, FloatArray]:
     start = time.monotonic()
     configs, clients = grid().configs, [Client(rows, objective) for rows in train]
-    plan = FedAvg(ROUNDS, seed=setting.seed)
+    plan = FedAvg(ROUNDS, seed=case.seed)
     trained = plan.train(clients, configs, folder=own, jobs=jobs, observer=observer)
     losses = trained.losses(data.test)
     (own / "training.npz").unlink()
@@ -187,7 +187,7 @@ def _trained(
 
 
 class _Kept:
-    """Accuracies that an earlier run has computed with the same settings."""
+    """Accuracies that an earlier run has computed for the same case."""
 
     def __init__(self, path: Path, key: str) -> None:
         self._path, self._key = path, key

@@ -51,9 +51,9 @@ def privtuna(
     size = Size(None, batch=8, paper=True) if paper else Size(integer("rows", rows, 500), client_lr=client_lr)
     if quick:
         data, size = "digits", Size(500, epochs=3, rounds=3)
-    settings = experiment.settings(data.split(","), integer("seeds", seeds, 1), size, every or paper)
+    cases = experiment.cases(data.split(","), integer("seeds", seeds, 1), size, every or paper)
     folder = Path("runs/privtuna") if out is None else out
-    wanted = experiment.Experiment([s for s in settings if not done or s.done(folder)], folder, jobs)
+    wanted = experiment.Experiment([s for s in cases if not done or s.done(folder)], folder, jobs)
     found = show.rows(experiment.rows(wanted, bars_unless(json)), as_json=json)
     show.files([*figures.draw(found, plot or folder), tables.write(found, folder)], as_json=json)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.privtuna.tasks import Measured, Setting, Size, measure
+from experiments.privtuna.tasks import Case, Measured, Size, measure
 from hushtune.core.observer import Observer
 from hushtune.core.space import config_key
 
@@ -28,65 +28,65 @@ class Experiment:
     """What to compare.
 
     Args:
-        settings: the federations.
+        cases: the federations.
         folder: where searches and trainings are kept.
         jobs: processes; None for one per core.
     """
 
-    settings: Sequence[Setting]
+    cases: Sequence[Case]
     folder: Path
     jobs: int | None = None
 
 
-def settings(data: Sequence[str], seeds: int, size: Size, every: bool) -> list[Setting]:
+def cases(data: Sequence[str], seeds: int, size: Size, every: bool) -> list[Case]:
     """Figure 3's skews with its number of clients first, and all others if `every` is asked for; then equal shares."""
     skews = (*SPLITS, *(MORE + REST if every else ()))
     places = [(split, clients) for clients in SKEWED for split in skews] + [("iid", clients) for clients in IID]
     return [
-        Setting(name, split, clients, seed, size) for seed in range(seeds) for split, clients in places for name in data
+        Case(name, split, clients, seed, size) for seed in range(seeds) for split, clients in places for name in data
     ]
 
 
 def rows(experiment: Experiment, observer: Observer) -> Iterator[dict[str, Any]]:
     """For each federation a row with its grid, and one for each strategy and scale."""
-    clock = _Clock([setting for setting in experiment.settings if not setting.done(experiment.folder)])
-    for number, setting in enumerate(experiment.settings, 1):
-        observer.say(f"federation {number} of {len(experiment.settings)}: {setting.name}; {clock.left()}")
-        measured = measure(setting, experiment.folder, experiment.jobs, observer)
-        clock.tick(setting)
+    clock = _Clock([case for case in experiment.cases if not case.done(experiment.folder)])
+    for number, case in enumerate(experiment.cases, 1):
+        observer.say(f"federation {number} of {len(experiment.cases)}: {case.name}; {clock.left()}")
+        measured = measure(case, experiment.folder, experiment.jobs, observer)
+        clock.tick(case)
         yield from compared(measured)
 
 
 class _Clock:
     """Tells the time left by the work that is left, which differs much from one data set to another."""
 
-    def __init__(self, todo: Sequence[Setting]) -> None:
+    def __init__(self, todo: Sequence[Case]) -> None:
         self._todo, self._start, self._done = list(todo), time.monotonic(), 0.0
 
-    def tick(self, setting: Setting) -> None:
+    def tick(self, case: Case) -> None:
         """A federation is done."""
-        if setting in self._todo:
-            self._todo.remove(setting)
-            self._done += setting.work
+        if case in self._todo:
+            self._todo.remove(case)
+            self._done += case.work
 
     def left(self) -> str:
         """In words."""
         if not self._done:
             return f"{len(self._todo)} to do"
-        seconds = (time.monotonic() - self._start) / self._done * sum(setting.work for setting in self._todo)
+        seconds = (time.monotonic() - self._start) / self._done * sum(case.work for case in self._todo)
         return f"{len(self._todo)} to do, about {seconds / 60:.0f} minutes left"
 
 
 def compared(measured: Measured) -> Iterator[dict[str, Any]]:
     """What each derived config gives, and by how much that is below the best grid point."""
-    setting, grid = measured.setting, [dict(config) for config in measured.searches.configs]
+    case, grid = measured.case, [dict(config) for config in measured.searches.configs]
     named = {
-        "data": setting.data,
-        "skew": setting.skew,
-        "split": setting.split,
-        "clients": setting.clients,
-        "client lr": setting.size.client_lr,
-        "seed": setting.seed,
+        "data": case.data,
+        "skew": case.skew,
+        "split": case.split,
+        "clients": case.clients,
+        "client lr": case.size.client_lr,
+        "seed": case.seed,
     }
     scores = [measured.accuracy[config_key(config)] for config in grid]
     best = max(range(len(grid)), key=scores.__getitem__)

@@ -42,7 +42,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Study:
-    """One setting of the study.
+    """One case of the study.
 
     Args:
         place: data set, skew, its degree, and the number of clients.
@@ -80,7 +80,7 @@ class Study:
 
 
 def load() -> list[Study]:
-    """All settings that have both searches, from the folder `privtuna_lho` of $HUSHTUNE_DATA or of the user's cache."""
+    """All cases that have both searches, from the folder `privtuna_lho` of $HUSHTUNE_DATA or of the user's cache."""
     local = _grouped(_read("local_search"))
     federated = _grouped(_read("federated_grid"))
     derived = _grouped(_read("derived_global_hp"))

@@ -27,11 +27,11 @@ FIXED: Mapping[str, Config] = {  # what knows nothing of any client
 def rows(
     studies: Sequence[Study], observer: Observer, jobs: int | None = None, seeds: int = 1
 ) -> Iterator[dict[str, Any]]:
-    """For each setting a row with its grid, and one for each strategy, surface, fixed config and published one.
+    """For each case a row with its grid, and one for each strategy, surface, fixed config and published one.
 
     Args:
-        studies: the settings.
-        observer: a step for each setting and seed.
+        studies: the cases.
+        observer: a step for each case and seed.
         jobs: processes; None for one per core.
         seeds: of the order in which configs of equal accuracy are taken, and of the surfaces' forests.
     """
@@ -39,7 +39,7 @@ def rows(
 
     todo = [(study.seeded(seed), seed) for seed in range(seeds) for study in studies]
     work = Parallel(n_jobs=min(jobs or default_jobs(), max(1, len(todo))), return_as="generator")
-    with observer.phase("settings", len(todo)) as advance:
+    with observer.phase("cases", len(todo)) as advance:
         for (study, seed), derived in zip(todo, work(delayed(_derived)(study) for study, _ in todo), strict=True):
             yield from _compared(study, derived, seed)
             advance(1)

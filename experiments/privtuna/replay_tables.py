@@ -55,7 +55,7 @@ def _truths(found: Sequence[Row]) -> list[str]:
     for knob in ("lr", "momentum"):
         counts = {value: sum(row[knob] == value for row in grids) for value in sorted({row[knob] for row in grids})}
         rows.append([knob, ", ".join(f"{value:g}: {count}" for value, count in counts.items())])
-    return table(f"The best grid points of {len(grids)} settings", ["knob", "how often each value"], rows)
+    return table(f"The best grid points of {len(grids)} cases", ["knob", "how often each value"], rows)
 
 
 def _gaps(found: Sequence[Row], name: str) -> list[str]:
@@ -75,7 +75,7 @@ def _gaps(found: Sequence[Row], name: str) -> list[str]:
     rows.append(["a random grid point", *(points(some) for some in random)])
     heads = [f"{value}, {sum(row[name] == value for row in grids)}" for value in values]
     words = f"Gap to the best grid point by {name}, in points of accuracy: mean / median / largest"
-    return table(words, [f"{name}, settings x seeds", *heads, f"all, {len(grids)}"], rows)
+    return table(words, [f"{name}, cases x seeds", *heads, f"all, {len(grids)}"], rows)
 
 
 def _theirs(found: Sequence[Row]) -> list[str]:

@@ -113,7 +113,7 @@ TASKS = {
 }
 
 
-# ---- settings ----------------------------------------------------------------------------------------
+# ---- cases -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Setting:
+class Case:
     """One federation.
 
     Args:
@@ -210,43 +210,43 @@ class Measured:
     """A federation's searches and trainings.
 
     Args:
-        setting: which one.
+        case: which one.
         searches: what every client found.
         derived: configs by strategy, for each scale; surfaces have none and stand under "log".
         accuracy: on test rows after federated training, by config key, of all grid points and derived configs.
     """
 
-    setting: Setting
+    case: Case
     searches: Searches
     derived: dict[str, dict[str, Config]]
     accuracy: dict[str, float]
 
 
-def measure(setting: Setting, folder: Path, jobs: int | None, observer: Observer) -> Measured:
+def measure(case: Case, folder: Path, jobs: int | None, observer: Observer) -> Measured:
     """Searches locally, derives configs, and trains with these and the grid, as far as the folder does not have it."""
-    objective, candidates, own = setting.objective(), grid(setting.skew), folder / setting.name
-    data = _data(setting, observer)
-    parts = shares(setting.split, data.train, setting.clients, setting.seed)
-    federation = LocalFederation([Client(rows, objective) for rows in parts], own, None, setting.seed, jobs)
-    federation.score(Search(setting.seed), candidates, observer, False, name=f"{setting.name}: local searches")
-    losses = np.array([party.losses(candidates.configs, setting.seed) for party in federation.parties.values()])
-    searches = Searches(candidates.space, candidates.configs, losses, setting.skew, setting.seed)
+    objective, candidates, own = case.objective(), grid(case.skew), folder / case.name
+    data = _data(case, observer)
+    parts = shares(case.split, data.train, case.clients, case.seed)
+    federation = LocalFederation([Client(rows, objective) for rows in parts], own, None, case.seed, jobs)
+    federation.score(Search(case.seed), candidates, observer, False, name=f"{case.name}: local searches")
+    losses = np.array([party.losses(candidates.configs, case.seed) for party in federation.parties.values()])
+    searches = Searches(candidates.space, candidates.configs, losses, case.skew, case.seed)
     derived: dict[str, dict[str, Config]] = {scale: searches.derived(scale) for scale in SCALES}
     derived["log"] |= searches.minima(candidates.configs, federation.jobs)
     wanted = {config_key(config): config for config in candidates}
     wanted |= {config_key(config): config for configs in derived.values() for config in configs.values()}
-    named = asdict(setting)
-    del named["size"]["client_lr"]  # is in setting.client
-    trained = _Trained(setting, folder, fingerprint([named, objective, setting.client]))
-    train = [held_out(rows, objective.validation, setting.seed).train for rows in parts]
+    named = asdict(case)
+    del named["size"]["client_lr"]  # is in case.client
+    trained = _Trained(case, folder, fingerprint([named, objective, case.client]))
+    train = [held_out(rows, objective.validation, case.seed).train for rows in parts]
     trained.fill(list(wanted.values()), train, data, jobs, observer)
-    return Measured(setting, searches, derived, {key: trained.accuracy[key] for key in wanted})
+    return Measured(case, searches, derived, {key: trained.accuracy[key] for key in wanted})
 
 
-def _data(setting: Setting, observer: Observer) -> Split:
+def _data(case: Case, observer: Observer) -> Split:
     """Pixels from 0 to 1: on their scale depend the best local learning rate and what a skew's noise means."""
-    data = load(setting.data, rows=setting.size.rows, seed=setting.seed, observer=observer)
-    if setting.data == "digits":  # from 0 to 1 already
+    data = load(case.data, rows=case.size.rows, seed=case.seed, observer=observer)
+    if case.data == "digits":  # from 0 to 1 already
         return data
     return Split(*(Rows((part.X + 1) / 2, part.y) for part in (data.train, data.test)))
 
@@ -254,9 +254,9 @@ def _data(setting: Setting, observer: Observer) -> Split:
 class _Trained:
     """Accuracies after federated training, kept by config: a config that is new is trained, no other again."""
 
-    def __init__(self, setting: Setting, folder: Path, key: str) -> None:
-        self._setting, self._folder, self._key = setting, folder / setting.name, key
-        self._path = folder / setting.file
+    def __init__(self, case: Case, folder: Path, key: str) -> None:
+        self._case, self._folder, self._key = case, folder / case.name, key
+        self._path = folder / case.file
         self.accuracy: dict[str, float] = {}
         if self._path.exists():
             kept = json.loads(self._path.read_text())
@@ -268,15 +268,13 @@ class _Trained:
         missing = [config for config in configs if config_key(config) not in self.accuracy]
         if not missing:
             return
-        size = self._setting.size
-        task = TASKS[self._setting.data]
-        objective = TorchObjective(
-            task.paper if size.paper else task.small, fixed=self._setting.client, batch=size.batch
-        )
+        size = self._case.size
+        task = TASKS[self._case.data]
+        objective = TorchObjective(task.paper if size.paper else task.small, fixed=self._case.client, batch=size.batch)
         server = [{"server_lr": config["lr"], "server_momentum": config["momentum"]} for config in missing]
-        observer.say(f"{self._setting.name}: federated training with {len(missing)} configs")
+        observer.say(f"{self._case.name}: federated training with {len(missing)} configs")
         folder = self._folder / f"training-{fingerprint([self._key, server])[:12]}"
-        plan = FedAvg(size.rounds, epochs=2, seed=self._setting.seed)
+        plan = FedAvg(size.rounds, epochs=2, seed=self._case.seed)
         clients = [Client(rows, objective) for rows in train]
         losses = plan.train(clients, server, folder=folder, jobs=jobs, observer=observer).losses(data.test)
         accuracy = np.where(np.isfinite(losses), 1 - losses, 1 / task.classes)

@@ -53,7 +53,7 @@ _PRIMITIVES = {
     "decryption share with smudging": ("decrypt",),
     "fusion": ("fuse",),
 }
-SETTINGS = {10: 2**14, 20: 2**15}
+RINGS = {10: 2**14, 20: 2**15}
 _GRID = Space(lr=Float(0.01, 0.5), momentum=Float(0.0, 0.95)).grid(lr=8, momentum=5)
 
 
@@ -100,7 +100,7 @@ class Room:
 def rows(clients: list[int], observer: Observer) -> Iterator[dict[str, Any]]:
     """For each number of clients: PF-Mean, PF-DBSCAN, and every primitive."""
     for count in clients:
-        ring = SETTINGS.get(count, 2**15)
+        ring = RINGS.get(count, 2**15)
         with tempfile.TemporaryDirectory() as folder, observer.phase(f"{count} parties", 4) as advance:
             room = Room(count, ring)
             try:

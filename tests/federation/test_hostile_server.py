@@ -16,7 +16,7 @@ from hushtune.core.roster import Roster
 from hushtune.core.wire import pack, unpack
 from hushtune.federation.envelope import Answer, Letter
 from hushtune.seals.masked import crypto, shamir
-from hushtune.seals.masked.setting import ADVERT_BYTES, SIGNATURE_BYTES, Members, by_number, to_numbers
+from hushtune.seals.masked.pact import ADVERT_BYTES, SIGNATURE_BYTES, Members, by_number, to_numbers
 
 
 def edited(letter: bytes, change: Callable[[dict[str, Any], list[bytes]], None]) -> bytes:

@@ -18,7 +18,7 @@ from experiments.dp_hype import figures as dp_hype_figures
 from experiments.dp_hype import tasks as dp_hype_tasks
 from experiments.dp_hype.ablations import Accuracies, RawLosses, Subsets
 from experiments.dp_hype.experiment import Experiment, arms, interval, ratios, rows
-from experiments.dp_hype.tasks import Setting, grid, measure
+from experiments.dp_hype.tasks import Case, grid, measure
 from hushtune.client.objectives import stacked
 from hushtune.core.observer import Silent
 from hushtune.privacy.noise.base import Noise
@@ -31,11 +31,11 @@ QUIET = Silent()
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dp-hype")
-    measure(SETTING, folder, 1, QUIET)
+    measure(CASE, folder, 1, QUIET)
     return folder
 
 
-SETTING = Setting("digits", 8, "dirichlet:5", rows=400)
+CASE = Case("digits", 8, "dirichlet:5", rows=400)
 
 
 def test_the_grid_is_the_artifacts() -> None:
@@ -47,7 +47,7 @@ def test_the_grid_is_the_artifacts() -> None:
 
 
 def test_every_arm_is_run_with_an_interval(kept: Path) -> None:
-    found = list(rows(Experiment([SETTING], (3.0, math.inf), 4, True, kept, 1), QUIET))
+    found = list(rows(Experiment([CASE], (3.0, math.inf), 4, True, kept, 1), QUIET))
     summary, others = found[0], found[1:]
     assert summary["opt"] >= summary["random"] > 0
     assert len(summary["accuracies"]) == 100
@@ -65,16 +65,16 @@ def test_nothing_is_trained_or_scored_twice(kept: Path, monkeypatch: pytest.Monk
         raise AssertionError("trained again")
 
     monkeypatch.setattr(stacked.Trainer, "train", never)
-    first = measure(SETTING, kept, 1, QUIET)
+    first = measure(CASE, kept, 1, QUIET)
     assert first.seconds["training"] > 0
     monkeypatch.setattr(dp_hype_tasks, "_trained", never)
-    assert len(list(rows(Experiment([SETTING], (1.0,), 2, False, kept, 1), QUIET))) == 5
+    assert len(list(rows(Experiment([CASE], (1.0,), 2, False, kept, 1), QUIET))) == 5
 
 
 def test_another_setting_is_measured_anew(kept: Path) -> None:
-    other = measure(Setting("digits", 8, "iid", rows=300), kept, 1, QUIET)
+    other = measure(Case("digits", 8, "iid", rows=300), kept, 1, QUIET)
     assert len(list(kept.iterdir())) >= 2
-    assert not np.array_equal(other.accuracy, measure(SETTING, kept, 1, QUIET).accuracy)
+    assert not np.array_equal(other.accuracy, measure(CASE, kept, 1, QUIET).accuracy)
 
 
 def test_the_ablations_are_within_their_sensitivities() -> None:
@@ -111,7 +111,7 @@ def test_budget_ratios_are_read_off_between_epsilons() -> None:
 
 
 def test_figures_show_every_federation(kept: Path, tmp_path: Path) -> None:
-    found = list(rows(Experiment([SETTING], (0.5, 3.0, math.inf), 3, False, kept, 1), QUIET))
+    found = list(rows(Experiment([CASE], (0.5, 3.0, math.inf), 3, False, kept, 1), QUIET))
     paths = dp_hype_figures.draw(found, tmp_path)
     for path in paths:
         words = "".join(ET.parse(path).getroot().itertext())

@@ -18,7 +18,7 @@ from experiments.privtuna import experiment as privtuna
 from experiments.privtuna import figures as privtuna_figures
 from experiments.privtuna import tables as privtuna_tables
 from experiments.privtuna.strategies import STRATEGIES, SURFACES
-from experiments.privtuna.tasks import TASKS, Setting, Size, grid, measure
+from experiments.privtuna.tasks import TASKS, Case, Size, grid, measure
 from hushtune.client.objectives import stacked
 from hushtune.core.observer import Silent
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.torch
 
 QUIET = Silent()
 SMALL = Size(200, epochs=2, rounds=2)
-SETTINGS = [Setting("digits", split, 3, size=SMALL) for split in ("iid", *privtuna.SPLITS)]
+CASES = [Case("digits", split, 3, size=SMALL) for split in ("iid", *privtuna.SPLITS)]
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(folder: Path) -> list[dict[str, Any]]:
-    return list(privtuna.rows(privtuna.Experiment(SETTINGS, folder, 1), QUIET))
+    return list(privtuna.rows(privtuna.Experiment(CASES, folder, 1), QUIET))
 
 
 def test_the_grids_are_table_1s() -> None:
@@ -48,10 +48,10 @@ def test_the_grids_are_table_1s() -> None:
 
 
 def test_the_settings_are_the_figures() -> None:
-    some = privtuna.settings(["mnist", "svhn"], 1, Size(), every=False)
+    some = privtuna.cases(["mnist", "svhn"], 1, Size(), every=False)
     assert len(some) == 2 * (3 * 2 + 3)
-    assert {setting.clients for setting in some if setting.skew == "iid"} == {10, 20, 50}
-    assert len(privtuna.settings(["mnist"], 2, Size(), every=True)) == 2 * (9 * 2 + 3)
+    assert {case.clients for case in some if case.skew == "iid"} == {10, 20, 50}
+    assert len(privtuna.cases(["mnist"], 2, Size(), every=True)) == 2 * (9 * 2 + 3)
 
 
 @pytest.mark.parametrize(("data", "shape"), [("mnist", (1, 28, 28)), ("emnist", (1, 28, 28)), ("svhn", (3, 32, 32))])
@@ -63,8 +63,8 @@ def test_networks_fit_their_pictures(data: str, shape: tuple[int, ...]) -> None:
 
 
 def test_every_derived_config_is_trained(found: list[dict[str, Any]]) -> None:
-    for setting in SETTINGS:
-        best, *arms = [row for row in found if row["split"] == setting.split]
+    for case in CASES:
+        best, *arms = [row for row in found if row["split"] == case.split]
         assert best["arm"] == "grid"
         assert best["accuracy"] >= best["mean"] > 0
         assert [row["arm"] for row in arms] == [*STRATEGIES, *STRATEGIES, *SURFACES]
@@ -78,17 +78,17 @@ def test_nothing_is_trained_twice(folder: Path, found: list[dict[str, Any]], mon
         raise AssertionError("trained again")
 
     monkeypatch.setattr(stacked.Trainer, "train", never)
-    assert list(privtuna.rows(privtuna.Experiment(SETTINGS, folder, 1), QUIET)) == found
+    assert list(privtuna.rows(privtuna.Experiment(CASES, folder, 1), QUIET)) == found
     assert not list(folder.glob("*/training-*"))
 
 
 def test_a_config_that_is_missing_is_trained_alone(folder: Path, found: list[dict[str, Any]]) -> None:
-    path = folder / SETTINGS[1].name / "trained.json"
+    path = folder / CASES[1].name / "trained.json"
     kept = json.loads(path.read_text())
     lost = next(iter(kept["accuracy"]))
     value = kept["accuracy"].pop(lost)
     path.write_text(json.dumps(kept))
-    measured = measure(SETTINGS[1], folder, 1, QUIET)
+    measured = measure(CASES[1], folder, 1, QUIET)
     assert measured.accuracy[lost] == pytest.approx(value, abs=0.02)  # the same to rounding
     assert len(json.loads(path.read_text())["accuracy"]) == len(kept["accuracy"]) + 1
 
@@ -109,19 +109,19 @@ def test_tables_and_figures(found: list[dict[str, Any]], tmp_path: Path) -> None
 
 
 def test_clients_that_learn_faster_search_no_more(folder: Path, found: list[dict[str, Any]]) -> None:
-    before = (folder / SETTINGS[1].name / "trials.db").read_bytes()
-    faster = Setting("digits", SETTINGS[1].split, 3, size=Size(200, epochs=2, rounds=2, client_lr=0.1))
-    slow, fast = measure(SETTINGS[1], folder, 1, QUIET), measure(faster, folder, 1, QUIET)
-    assert (folder / SETTINGS[1].name / "trials.db").read_bytes() == before
+    before = (folder / CASES[1].name / "trials.db").read_bytes()
+    faster = Case("digits", CASES[1].split, 3, size=Size(200, epochs=2, rounds=2, client_lr=0.1))
+    slow, fast = measure(CASES[1], folder, 1, QUIET), measure(faster, folder, 1, QUIET)
+    assert (folder / CASES[1].name / "trials.db").read_bytes() == before
     assert fast.derived == slow.derived
     assert max(fast.accuracy.values()) > max(slow.accuracy.values())
 
 
 def test_bad_settings() -> None:
     with pytest.raises(ht.SettingError, match="data must be one of .*'imagenet'"):
-        Setting("imagenet", "iid", 3)
+        Case("imagenet", "iid", 3)
     with pytest.raises(ht.SettingError, match="split must be one of .*'imb1'"):
-        Setting("digits", "imb1", 4)
+        Case("digits", "imb1", 4)
 
 
 def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,12 +27,12 @@ from experiments.privtuna.tables import points, wins
 from hushtune.core.observer import Silent
 
 RATES, MOMENTA = (0.01, 0.1, 0.5), (0.0, 0.6, 0.9)
-SETTINGS = [("mnist", "label", 1.0, 5), ("emnist", "qty", 0.4, 3)]
+CASES = [("mnist", "label", 1.0, 5), ("emnist", "qty", 0.4, 3)]
 Table = list[dict[str, Any]]
 
 
-def named(setting: tuple[str, str, float, int]) -> dict[str, Any]:
-    return dict(zip(("dataset", "skew", "beta", "n_clients"), setting, strict=True))
+def named(case: tuple[str, str, float, int]) -> dict[str, Any]:
+    return dict(zip(("dataset", "skew", "beta", "n_clients"), case, strict=True))
 
 
 def accuracy(rate: float, momentum: float, batch: int) -> float:
@@ -43,24 +43,24 @@ def accuracy(rate: float, momentum: float, batch: int) -> float:
 def tables() -> dict[str, Table]:
     grid = [(rate, momentum) for rate in RATES for momentum in MOMENTA]
     local: Table = [
-        {**named(setting), "client": client, "lr": rate, "momentum": momentum, "batch_size": batch}
+        {**named(case), "client": client, "lr": rate, "momentum": momentum, "batch_size": batch}
         | {"val_accuracy": accuracy(rate, momentum, batch)}
-        for setting in SETTINGS
-        for client in range(setting[3])
+        for case in CASES
+        for client in range(case[3])
         for rate, momentum in grid
         for batch in (16, 32)
     ]
     federated: Table = [
-        {**named(setting), "server_lr": rate, "server_momentum": momentum, "batch_size": batch}
+        {**named(case), "server_lr": rate, "server_momentum": momentum, "batch_size": batch}
         | {"accuracy": accuracy(rate, momentum, batch)}
-        for setting in SETTINGS
+        for case in CASES
         for rate, momentum in grid
         for batch in (8, 16, 32)
     ]
     derived: Table = [
-        {"method": "DBSCAN", "version": "original_data", **named(setting), "candidate": number}
+        {"method": "DBSCAN", "version": "original_data", **named(case), "candidate": number}
         | {"lr": rate, "momentum": 0.6, "batch_size": 16, "accuracy_gap": gap}
-        for setting in SETTINGS
+        for case in CASES
         for number, (rate, gap) in enumerate([(0.5, 0.2), (0.1, 0.008)])
     ]
     return {"local_search": local, "federated_grid": federated, "derived_global_hp": derived}
@@ -131,7 +131,7 @@ def test_each_surface_is_computed_once(folder: Path, monkeypatch: pytest.MonkeyP
     plain: Callable[..., Any] = privtuna_strategies.surfaces
     monkeypatch.setattr(privtuna_strategies, "surfaces", lambda *a, **k: calls.append(1) or plain(*a, **k))
     replayed()
-    assert len(calls) == len(SETTINGS)
+    assert len(calls) == len(CASES)
 
 
 def test_wins_and_ties() -> None:

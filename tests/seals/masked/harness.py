@@ -16,8 +16,8 @@ from hushtune.core.wire import pack, unpack
 from hushtune.seals.ends import Ask, Due, Seat, Trip, converse
 from hushtune.seals.masked.client import MaskedClient
 from hushtune.seals.masked.graph import Shape, shape
+from hushtune.seals.masked.pact import Pact
 from hushtune.seals.masked.server import MaskedServer
-from hushtune.seals.masked.setting import Setting
 
 RUN = "a" * 32
 TRIPS = ("keys", "shares", "input", "agree", "unmask")
@@ -34,7 +34,7 @@ class Federation:
         dropped: int = 0,
         corrupt: int = 0,
         length: int = 3,
-        form: Shape | None = None,
+        graph: Shape | None = None,
     ) -> None:
         names = tuple(f"c{i}" for i in range(clients))
         self.identities = [
@@ -42,10 +42,10 @@ class Federation:
         ]
         keys = tuple(i.public for i in self.identities if i is not None) if pinned else None
         self.roster = Roster(names, keys, bytes([seed % 256]) * 32)
-        self.setting = Setting(RUN, self.roster, form or shape(clients, dropped, corrupt))
+        self.pact = Pact(RUN, self.roster, graph or shape(clients, dropped, corrupt))
         self.seed, self.length = seed, length
         self.clients = [self.make(number) for number in range(clients)]
-        self.server = MaskedServer(self.setting)
+        self.server = MaskedServer(self.pact)
         self.rng = np.random.default_rng(seed)
         self.drop: set[tuple[int, str, int]] = set()
         self.tamper: Callable[[str, int, bytes, bool], Any] = lambda trip, number, content, is_reply: content
@@ -56,7 +56,7 @@ class Federation:
 
     def make(self, number: int) -> MaskedClient:
         randomness = SimulatedRandomness(self.seed, f"client {number}")
-        return MaskedClient(self.setting, Seat(RUN, self.roster, number, "", randomness, self.identities[number]))
+        return MaskedClient(self.pact, Seat(RUN, self.roster, number, "", randomness, self.identities[number]))
 
     def due(self, number: int) -> Due:
         return due(self.inputs[-1][number])
@@ -86,7 +86,7 @@ class Federation:
         self.inputs.append(random_ones if vectors is None else vectors)
         request = f"request {self.sums}".encode()
         try:
-            ask = Ask(request, self.length, 2**20, self.setting.shape.needed, last, None, self.length)
+            ask = Ask(request, self.length, 2**20, self.pact.shape.needed, last, None, self.length)
             total, missing, self.late, *_ = converse(self.server.open(ask), self.exchange, lambda: None)
         finally:
             self.sums += 1

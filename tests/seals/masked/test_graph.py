@@ -14,9 +14,9 @@ def graph(clients: int, degree: int) -> Shape:
 
 @pytest.mark.parametrize(("clients", "degree"), [(100, 32), (1_000, 128), (10_000, 166)])
 def test_degrees_at_the_default_shares(clients: int, degree: int) -> None:
-    form = shape(clients, clients // 10, clients // 10)
-    assert form.degree == degree
-    assert _threshold(clients, degree, clients // 10, clients // 10) == form.threshold
+    made = shape(clients, clients // 10, clients // 10)
+    assert made.degree == degree
+    assert _threshold(clients, degree, clients // 10, clients // 10) == made.threshold
     assert _threshold(clients, degree - 2, clients // 10, clients // 10) is None  # no smaller degree is safe
 
 
@@ -25,8 +25,8 @@ def test_degrees_at_the_default_shares(clients: int, degree: int) -> None:
 )
 def test_both_bounds_hold(clients: int, dropped: int, corrupt: int) -> None:
     """Recomputed directly from hypergeometric tails, for all clients together."""
-    form = shape(clients, dropped, corrupt)
-    k, t = form.degree, form.threshold
+    made = shape(clients, dropped, corrupt)
+    k, t = made.degree, made.threshold
     both_kinds = clients * hypergeom.sf(2 * t - k - 1, clients - 1, corrupt, k)  # corrupt peers >= 2t - k
     stalled = clients * hypergeom.sf(k - t, clients - 1, dropped, k)
     assert both_kinds <= FAILURE
@@ -35,17 +35,17 @@ def test_both_bounds_hold(clients: int, dropped: int, corrupt: int) -> None:
 
 @pytest.mark.parametrize(("clients", "degree"), [(10, 9), (50, 16), (101, 32), (100, 15)])
 def test_the_graph_is_regular_symmetric_and_connected(clients: int, degree: int) -> None:
-    form = graph(clients, degree)
-    around = [set(peers(i, b"seed", form)) for i in range(clients)]
+    made = graph(clients, degree)
+    around = [set(peers(i, b"seed", made)) for i in range(clients)]
     assert all(len(near) == degree and i not in near for i, near in enumerate(around))
     assert all(i in around[j] for i in range(clients) for j in around[i])
     assert len(reached_from(0, around, set(range(clients)))) == clients
 
 
 def test_the_seed_orders_the_ring() -> None:
-    form = graph(100, 32)
-    assert peers(3, b"one", form) == peers(3, b"one", form)
-    assert peers(3, b"one", form) != peers(3, b"two", form)
+    made = graph(100, 32)
+    assert peers(3, b"one", made) == peers(3, b"one", made)
+    assert peers(3, b"one", made) != peers(3, b"two", made)
 
 
 @pytest.mark.parametrize(
@@ -53,22 +53,22 @@ def test_the_seed_orders_the_ring() -> None:
 )
 def test_one_list_and_one_piece(clients: int, dropped: int, corrupt: int) -> None:
     """Recomputed directly: no second quorum, no stall of the committee, no two stretches that cut the ring."""
-    form = shape(clients, dropped, corrupt)
-    size, half = form.committee, form.degree // 2
-    assert hypergeom.sf(2 * form.quorum - size - 1, clients, corrupt, size) <= FAILURE  # corrupt >= 2 quorum - size
-    assert hypergeom.sf(size - form.quorum, clients, dropped, size) <= FAILURE
-    assert clients * hypergeom.sf(form.gap, clients, dropped, half) <= FAILURE
-    one_stretch = hypergeom.sf(half - form.gap - 1, clients, corrupt, half)
-    assert dropped + corrupt < form.degree or (clients * one_stretch) ** 2 <= FAILURE
-    assert form.needed == clients - dropped
+    made = shape(clients, dropped, corrupt)
+    size, half = made.committee, made.degree // 2
+    assert hypergeom.sf(2 * made.quorum - size - 1, clients, corrupt, size) <= FAILURE  # corrupt >= 2 quorum - size
+    assert hypergeom.sf(size - made.quorum, clients, dropped, size) <= FAILURE
+    assert clients * hypergeom.sf(made.gap, clients, dropped, half) <= FAILURE
+    one_stretch = hypergeom.sf(half - made.gap - 1, clients, corrupt, half)
+    assert dropped + corrupt < made.degree or (clients * one_stretch) ** 2 <= FAILURE
+    assert made.needed == clients - dropped
 
 
 def test_a_server_that_may_name_the_dropped_cannot_cut_the_ring() -> None:
     """It declares those dropped who, with random corrupt clients, would isolate a stretch; what it may declare in a
     stretch is limited by `gap`, and the rest stays in one piece."""
-    form, rng = shape(1_000, 100, 100), np.random.default_rng(1)
-    half, order = form.degree // 2, _order(b"seed", 1_000)
-    around = [set(peers(i, b"seed", form)) for i in range(1_000)]
+    made, rng = shape(1_000, 100, 100), np.random.default_rng(1)
+    half, order = made.degree // 2, _order(b"seed", 1_000)
+    around = [set(peers(i, b"seed", made)) for i in range(1_000)]
     for _ in range(20):
         corrupt = set(rng.choice(1_000, 100, replace=False).tolist())
         honest_run = [[n for n in (order * 2)[at : at + half] if n not in corrupt] for at in range(1_000)]
@@ -76,8 +76,8 @@ def test_a_server_that_may_name_the_dropped_cannot_cut_the_ring() -> None:
         second = min(
             (at for at in range(first + half + 1, first + 1_000 - half)), key=lambda at: len(honest_run[at % 1_000])
         )
-        gone = [*honest_run[first][: form.gap], *honest_run[second % 1_000][: form.gap]]
-        assert widest_gap(gone, b"seed", form) <= form.gap
+        gone = [*honest_run[first][: made.gap], *honest_run[second % 1_000][: made.gap]]
+        assert widest_gap(gone, b"seed", made) <= made.gap
         left = set(range(1_000)) - corrupt - set(gone)
         assert reached_from(next(iter(left)), around, left) == left
 
@@ -91,21 +91,21 @@ def reached_from(start: int, around: list[set[int]], left: set[int]) -> set[int]
 
 
 def test_the_widest_gap_is_counted_around_the_ring() -> None:
-    form = graph(20, 8)
+    made = graph(20, 8)
     order = _order(b"seed", 20)
-    assert widest_gap([], b"seed", form) == 0
-    assert widest_gap([order[19], order[0], order[1], order[10]], b"seed", form) == 3
-    assert widest_gap([order[0], order[4], order[8]], b"seed", form) == 1
-    assert widest_gap([order[0], order[3]], b"seed", form) == 2
+    assert widest_gap([], b"seed", made) == 0
+    assert widest_gap([order[19], order[0], order[1], order[10]], b"seed", made) == 3
+    assert widest_gap([order[0], order[4], order[8]], b"seed", made) == 1
+    assert widest_gap([order[0], order[3]], b"seed", made) == 2
     assert widest_gap([1, 2, 3], b"seed", graph(5, 4)) == 0  # a complete graph
 
 
 def test_the_committee_is_drawn_apart_from_the_ring() -> None:
-    form = shape(100, 10, 10)
-    members = committee(b"seed", form)
-    assert len(set(members)) == form.committee == 31
+    made = shape(100, 10, 10)
+    members = committee(b"seed", made)
+    assert len(set(members)) == made.committee == 31
     assert set(members) != set(_order(b"seed", 100)[:31])
-    assert set(members) != set(committee(b"other", form))
+    assert set(members) != set(committee(b"other", made))
 
 
 def test_parameters_that_cannot_be_met_say_what_could_be() -> None:

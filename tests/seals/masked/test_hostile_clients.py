@@ -9,11 +9,11 @@ from tests.seals.masked.harness import Federation, trips
 
 import hushtune as ht
 from hushtune.core.wire import pack, unpack
-from hushtune.seals.masked.seal import shamir
-from hushtune.seals.masked.setting import (
+from hushtune.seals.masked.pact import (
     by_number,
     to_numbers,
 )
+from hushtune.seals.masked.seal import shamir
 
 
 @pytest.mark.parametrize("trip", trips(pinned=True))

@@ -18,11 +18,11 @@ from hushtune.seals.ends import Seat
 from hushtune.seals.masked import crypto, shamir
 from hushtune.seals.masked.client import MaskedClient
 from hushtune.seals.masked.graph import FAILURE, Shape, _order, shape
-from hushtune.seals.masked.setting import (
+from hushtune.seals.masked.pact import (
     ADVERT_BYTES,
     SIGNATURE_BYTES,
     Members,
-    Setting,
+    Pact,
     by_number,
     pair_mask,
     to_numbers,
@@ -80,10 +80,10 @@ def test_a_list_of_too_few_or_without_the_client_is_refused(without: tuple[int, 
 
 
 def test_unmasking_with_too_few_peers_left_is_refused() -> None:
-    form = Shape(20, degree=6, threshold=4, needed=14, committee=0, quorum=0, gap=0)
-    federation = Federation(20, form=form)
+    graph = Shape(20, degree=6, threshold=4, needed=14, committee=0, quorum=0, gap=0)
+    federation = Federation(20, graph=graph)
     waiting = clients_before_unmasking(federation)
-    near = list(federation.setting.peers(0))
+    near = list(federation.pact.peers(0))
     with pytest.raises(RefusedError, match="4 peers must have sent an input, but got 2"):
         federation.clients[0].step(changed(waiting[0], 0, told(federation, *near[:4])), None)
 
@@ -151,12 +151,12 @@ def test_split_stories_never_yield_both_secrets_of_one_client(clients: int, drop
     """A server tells some honest peers that the victim dropped, and the rest that it answered; its corrupt clients
     give it both shares. It never reaches the threshold for both kinds."""
     corrupt = clients // 10
-    form = shape(clients, dropped, corrupt)
-    near = min(corrupt, form.degree)  # all of them near the victim: for more clients test_graph.py has the odds
-    honest = form.degree - near
+    graph = shape(clients, dropped, corrupt)
+    near = min(corrupt, graph.degree)  # all of them near the victim: for more clients test_graph.py has the odds
+    honest = graph.degree - near
     for told_dropped in range(honest + 1):
-        seeds, masks = honest - told_dropped + near + form.own, told_dropped + near
-        assert not (seeds >= form.threshold and masks >= form.threshold)
+        seeds, masks = honest - told_dropped + near + graph.own, told_dropped + near
+        assert not (seeds >= graph.threshold and masks >= graph.threshold)
 
 
 _WEAK = Shape(24, degree=8, threshold=4, needed=16, committee=9, quorum=6, gap=4)
@@ -169,14 +169,14 @@ class Attack:
 
     def __init__(self, federation: Federation) -> None:
         self.federation = federation
-        setting = federation.setting
-        around = setting.peers(VICTIM)
+        pact = federation.pact
+        around = pact.peers(VICTIM)
         self.dropped: dict[int, set[int]] = {n: set() for n in range(24)}
         for round_ in range(_WEAK.threshold):  # one more holder for each of the victim's peers
             for target in around:
                 free = [
                     holder
-                    for holder in setting.peers(target)
+                    for holder in pact.peers(target)
                     if holder != VICTIM and target not in self.dropped[holder] and len(self.dropped[holder]) < 4
                 ]
                 best = min(free, key=lambda holder: len(self.dropped[holder]))
@@ -185,13 +185,13 @@ class Attack:
 
     def run(self) -> np.ndarray | list[str]:
         """The victim's input, or why clients refused."""
-        federation, setting = self.federation, self.federation.setting
+        federation, pact = self.federation, self.federation.pact
         signatures, refusals = dict[int, bytes](), list[str]()
         clients_before("agree" if federation.roster.pinned else "unmask", federation)
         seeds: dict[int, bytes] = {}
         masks: dict[int, dict[int, bytes]] = {}
         header = {"kind": "masked", "run": RUN, "round": 0}
-        for member in federation.setting.committee:
+        for member in federation.pact.committee:
             story = pack({**header, "trip": "agree"}, told(federation, *self.dropped[member]))
             signatures[member] = unpack(federation.clients[member].step(story, None))[1][0]
         signed = by_number(signatures, SIGNATURE_BYTES)
@@ -203,35 +203,35 @@ class Attack:
                 refusals.append(str(error))
                 continue
             if VICTIM in (found := to_numbers(first, shamir.SHARE_BYTES)):
-                seeds[setting.holders(VICTIM)[holder]] = found[VICTIM]
+                seeds[pact.holders(VICTIM)[holder]] = found[VICTIM]
             for owner, share in to_numbers(second, shamir.SHARE_BYTES).items():
-                masks.setdefault(owner, {})[setting.holders(owner)[holder]] = share
+                masks.setdefault(owner, {})[pact.holders(owner)[holder]] = share
         return refusals or self.opened(seeds, masks)
 
     def opened(self, seeds: dict[int, bytes], masks: dict[int, dict[int, bytes]]) -> np.ndarray:
-        federation, setting = self.federation, self.federation.setting
+        federation, pact = self.federation, self.federation.pact
         seen = {(trip, n): unpack(reply)[1] for _, trip, n, reply in federation.view if trip != "unmask"}
         length = federation.length
         vector = np.frombuffer(seen["input", VICTIM][0], dtype="<u4")
         vector = vector - crypto.mask(shamir.join(seeds, _WEAK.threshold), length, 32)
         view = view_of(crypto.digest(b"request 0").hex(), Members(told(federation)))
-        for other in setting.peers(VICTIM):
+        for other in pact.peers(VICTIM):
             key = crypto.private_key(shamir.join(masks[other], _WEAK.threshold))
             public = seen["keys", VICTIM][0][32:64]
-            shift = crypto.mask(pair_mask(setting, 0, key, public, other, VICTIM, view), length, 32)
+            shift = crypto.mask(pair_mask(pact, 0, key, public, other, VICTIM, view), length, 32)
             vector = vector - shift if other > VICTIM else vector + shift
         return vector.astype("<i4")
 
 
 def test_different_stories_to_different_clients_open_an_input_if_nobody_signs() -> None:
     """What pinning is for: without signatures this server gets away with it (and has impersonation at hand anyway)."""
-    attack = Attack(Federation(24, form=_WEAK))
+    attack = Attack(Federation(24, graph=_WEAK))
     found = attack.run()
     assert np.array_equal(found, attack.federation.inputs[0][VICTIM])
 
 
 def test_different_stories_to_different_clients_find_no_quorum() -> None:
-    attack = Attack(Federation(24, form=_WEAK, pinned=True))
+    attack = Attack(Federation(24, graph=_WEAK, pinned=True))
     refusals = attack.run()
     assert len(refusals) == 23
     assert all("6 of the 9 clients who sign the list of those who answered" in reason for reason in refusals)
@@ -250,7 +250,7 @@ def test_a_member_signs_one_list_in_a_round() -> None:
 def test_who_is_no_member_signs_nothing() -> None:
     federation = Federation(12, pinned=True, dropped=1)
     waiting = clients_before("agree", federation)
-    outsider = min(set(range(12)) - federation.setting.committee)
+    outsider = min(set(range(12)) - federation.pact.committee)
     with pytest.raises(RefusedError, match="not of those who sign"):
         federation.clients[outsider].step(next(iter(waiting.values())), None)
 
@@ -259,15 +259,15 @@ def test_who_is_no_member_signs_nothing() -> None:
 def test_two_lists_never_both_find_a_quorum(lists: int) -> None:
     """However a server splits the committee, with all its corrupt members signing every list: one quorum at most."""
     for clients in (10, 30, 100, 1_000, 10_000):
-        form = shape(clients, clients // 10, clients // 10)
-        corrupt = min(clients // 10, int(hypergeom.isf(FAILURE, clients, clients // 10, form.committee)))
-        honest = form.committee - corrupt
-        assert (honest // lists) + corrupt < form.quorum
+        graph = shape(clients, clients // 10, clients // 10)
+        corrupt = min(clients // 10, int(hypergeom.isf(FAILURE, clients, clients // 10, graph.committee)))
+        honest = graph.committee - corrupt
+        assert (honest // lists) + corrupt < graph.quorum
 
 
 def test_signatures_of_another_round_list_or_stranger_do_not_count() -> None:
     federation = Federation(12, pinned=True, dropped=1, corrupt=1)
-    form = federation.setting.shape
+    graph = federation.pact.shape
     seen: list[bytes] = []
     federation.tamper = lambda trip, n, content, is_reply: (
         (seen.append(content) if trip == "unmask" and n == 0 and not is_reply else None) or content
@@ -275,7 +275,7 @@ def test_signatures_of_another_round_list_or_stranger_do_not_count() -> None:
     federation.sum()
     old = unpack(seen[0])[1][1]
     waiting = clients_before_unmasking(federation)
-    reason = f"{form.quorum} of the {form.committee} clients who sign"
+    reason = f"{graph.quorum} of the {graph.committee} clients who sign"
     for number, wrong in enumerate((old, b"", old[: -SIGNATURE_BYTES - 4])):
         with pytest.raises(RefusedError, match=reason):
             federation.clients[number].step(changed(waiting[number], 1, wrong), None)
@@ -286,8 +286,8 @@ def test_signatures_of_another_round_list_or_stranger_do_not_count() -> None:
 
 def test_a_list_that_cuts_the_ring_is_not_signed() -> None:
     """All clients of a stretch of the ring are declared dropped: few enough in all, too many in a row."""
-    form = Shape(40, degree=8, threshold=4, needed=30, committee=40, quorum=21, gap=3)
-    federation = Federation(40, form=form, pinned=True)
+    graph = Shape(40, degree=8, threshold=4, needed=30, committee=40, quorum=21, gap=3)
+    federation = Federation(40, graph=graph, pinned=True)
     waiting = clients_before("agree", federation)
     ring = _order(federation.roster.seed, 40)
     member = ring[20]
@@ -320,8 +320,8 @@ def test_swapped_keys_are_refused_by_name_if_pinned() -> None:
 def test_another_runs_or_rounds_advert_does_not_verify() -> None:
     """A spliced advert: signed by the right client, for another run."""
     one = Federation(6, pinned=True, dropped=1)
-    other_setting = Setting("b" * 32, one.roster, one.setting.shape)
-    stranger = MaskedClient(other_setting, Seat(RUN, one.roster, 3, "", SystemRandomness(), one.identities[3]))
+    other_pact = Pact("b" * 32, one.roster, one.pact.shape)
+    stranger = MaskedClient(other_pact, Seat(RUN, one.roster, 3, "", SystemRandomness(), one.identities[3]))
     keys = pack({"kind": "masked", "run": "b" * 32, "trip": "keys", "round": 0}, b"request 0")
     spliced = unpack(stranger.step(keys, None))[1][0]
 
@@ -390,4 +390,4 @@ def test_an_identity_that_is_not_the_pinned_one_is_refused() -> None:
     federation = Federation(4, pinned=True)
     for wrong in (None, Identity.new()):
         with pytest.raises(RefusedError, match="not its own"):
-            MaskedClient(federation.setting, Seat(RUN, federation.roster, 0, "", SystemRandomness(), wrong))
+            MaskedClient(federation.pact, Seat(RUN, federation.roster, 0, "", SystemRandomness(), wrong))

@@ -14,7 +14,7 @@ from hushtune.core.randomness import SimulatedRandomness, SystemRandomness
 from hushtune.core.wire import unpack
 from hushtune.privacy.noise.base import Noise
 from hushtune.seals.masked import shamir
-from hushtune.seals.masked.setting import (
+from hushtune.seals.masked.pact import (
     to_numbers,
 )
 
@@ -153,7 +153,7 @@ def test_the_noise_in_the_sum_at_the_threshold_of_answers() -> None:
     A normal approximation at 6 sigma (< 1e-8); half the noise, or shares for all 100 clients, would be far outside.
     """
     seal, size, noise = ht.Masked(), 4_000, Noise(12.0)
-    federation = Federation(100, form=seal.shape(100), length=size)
+    federation = Federation(100, graph=seal.shape(100), length=size)
     federation.drop = {(0, "input", n) for n in range(10)}
     shares = [noise.share(seal.honest(100), size, SimulatedRandomness(n, "variance")) for n in range(100)]
     for corrupt in range(10, 20):
@@ -194,7 +194,7 @@ def test_answers_drops_and_returns_across_three_sums_without_an_input_unmasked()
     assert not missing
     assert total.tolist() == expected.tolist()
     seeds, masks = rebuilt(federation)
-    threshold = federation.setting.shape.threshold
+    threshold = federation.pact.shape.threshold
     for key in set(seeds) | set(masks):
         assert min(len(seeds.get(key, ())), len(masks.get(key, ()))) < threshold, key
     assert len(masks[1, 4]) >= threshold  # its mask key of the second sum was rebuilt ...
@@ -244,7 +244,7 @@ def test_secrets_do_not_show() -> None:
     federation.sum()
     client = federation.clients[0]
     assert client._next is not None
-    shown = repr(client) + repr(federation.identities[0]) + repr(federation.setting)
+    shown = repr(client) + repr(federation.identities[0]) + repr(federation.pact)
     for secret in (client._next.seed, client._next.mask, client._next.channel, federation.identities[0].secret):
         assert secret.hex() not in shown
         assert repr(secret) not in shown

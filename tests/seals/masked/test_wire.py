@@ -13,8 +13,8 @@ from hushtune.core.errors import HushtuneError
 from hushtune.core.roster import Roster
 from hushtune.core.wire import unpack
 from hushtune.seals.masked import crypto
-from hushtune.seals.masked.setting import (
-    Setting,
+from hushtune.seals.masked.pact import (
+    Pact,
     pair_mask,
 )
 
@@ -88,16 +88,16 @@ def test_pair_masks_agree_and_depend_on_everything() -> None:
     federation = Federation(3)
     secrets = [crypto.private_key(bytes([i]) * 32) for i in (1, 2)]
     publics = [crypto.public_of(secret) for secret in secrets]
-    one = pair_mask(federation.setting, 0, secrets[0], publics[1], 0, 1, "query")
-    assert one == pair_mask(federation.setting, 0, secrets[1], publics[0], 1, 0, "query")
-    other_roster = Setting(RUN, Roster(("x", "y", "z")), federation.setting.shape)
+    one = pair_mask(federation.pact, 0, secrets[0], publics[1], 0, 1, "query")
+    assert one == pair_mask(federation.pact, 0, secrets[1], publics[0], 1, 0, "query")
+    other_roster = Pact(RUN, Roster(("x", "y", "z")), federation.pact.shape)
     assert (
         len(
             {
                 one,
-                pair_mask(federation.setting, 1, secrets[0], publics[1], 0, 1, "query"),
-                pair_mask(federation.setting, 0, secrets[0], publics[1], 0, 2, "query"),
-                pair_mask(federation.setting, 0, secrets[0], publics[1], 0, 1, "other"),
+                pair_mask(federation.pact, 1, secrets[0], publics[1], 0, 1, "query"),
+                pair_mask(federation.pact, 0, secrets[0], publics[1], 0, 2, "query"),
+                pair_mask(federation.pact, 0, secrets[0], publics[1], 0, 1, "other"),
                 pair_mask(other_roster, 0, secrets[0], publics[1], 0, 1, "query"),
             }
         )

@@ -30,14 +30,14 @@ from hushtune.core.errors import RefusedError, WireError
 from hushtune.core.wire import pack, unpack
 from hushtune.seals.ends import Due, Seat
 from hushtune.seals.masked import crypto, shamir
-from hushtune.seals.masked.setting import (
+from hushtune.seals.masked.pact import (
     ADVERT_BYTES,
     PARCEL_BYTES,
     PREPARED,
     SEALED_BYTES,
     SIGNATURE_BYTES,
     Members,
-    Setting,
+    Pact,
     advert_text,
     agreed,
     agreed_text,
@@ -86,18 +86,18 @@ class MaskedClient:
     """One client in one run. `step` takes a message and gives the reply.
 
     Args:
-        setting: the run, the roster and the graph, as this client knows them.
+        pact: the run, the roster and the graph, as this client knows them.
         seat: where the client sits; its identity is needed if the roster is pinned.
     """
 
-    def __init__(self, setting: Setting, seat: Seat) -> None:
-        number, identity, pinned = seat.number, seat.identity, setting.roster.keys
+    def __init__(self, pact: Pact, seat: Seat) -> None:
+        number, identity, pinned = seat.number, seat.identity, pact.roster.keys
         if pinned is not None and (identity is None or identity.public != pinned[number]):
             raise RefusedError("the roster pins a key for this client that is not its own")
-        self.setting, self.terms = setting, setting.terms
+        self.pact, self.terms = pact, pact.terms
         self._number = number
-        self._near = setting.peers(number)
-        self._points = setting.holders(number)
+        self._near = pact.peers(number)
+        self._points = pact.holders(number)
         self._randomness = seat.randomness
         self._identity = identity
         self._now: _Round | None = None
@@ -126,7 +126,7 @@ class MaskedClient:
             due: what the request in it asks for; its vector is computed when the input is due.
         """
         header, parts = unpack(message)
-        if header.get("run") != self.setting.run:
+        if header.get("run") != self.pact.run:
             raise RefusedError("a message of another run")
         trip, round_ = header.get("trip"), header.get("round")
         if type(round_) is not int or trip not in _PARTS:
@@ -177,27 +177,27 @@ class MaskedClient:
 
     def _signed(self, round_: _Round) -> bytes:
         advert = round_.advert()
-        if self._identity is None or not self.setting.roster.pinned:
+        if self._identity is None or not self.pact.roster.pinned:
             return advert
-        text = advert_text(self.setting, round_.index, self._number, round_.query, advert)
+        text = advert_text(self.pact, round_.index, self._number, round_.query, advert)
         return advert + self._identity.sign(text)
 
     def _checked(self, round_: _Round, content: bytes) -> dict[int, bytes]:
         """Peers' adverts, their signatures verified if the roster is pinned."""
-        roster = self.setting.roster
+        roster = self.pact.roster
         size = ADVERT_BYTES + (SIGNATURE_BYTES if roster.pinned else 0)
         found = to_numbers(content, size)
         if not set(found) <= set(self._near):
             raise RefusedError("an advert is of a client that is no peer")
         self._enough(found, "have keys")
         for number, piece in found.items():
-            if (why := usable(self.setting, round_.index, number, round_.query, piece)) is not None:
+            if (why := usable(self.pact, round_.index, number, round_.query, piece)) is not None:
                 raise RefusedError(f"the server passed on an advert of '{roster.ids[number]}', but {why}")
         return {number: piece[:ADVERT_BYTES] for number, piece in found.items()}
 
     def _enough(self, peers: Collection[int], what: str) -> None:
         """Refuses to go on with so few peers that the shares could not be put together."""
-        wanted = self.setting.shape.threshold - self.setting.shape.own
+        wanted = self.pact.shape.threshold - self.pact.shape.own
         if len(peers) < wanted:
             raise RefusedError(f"{wanted} peers must {what}, but got {len(peers)}")
 
@@ -205,7 +205,7 @@ class MaskedClient:
         round_.adverts = adverts
         holders, threshold = (
             [n for n in self._points if n in adverts or n == self._number],
-            self.setting.shape.threshold,
+            self.pact.shape.threshold,
         )
         points = [self._points[holder] for holder in holders]
         seeds = shamir.split(round_.seed, points, threshold, self._randomness)
@@ -223,7 +223,7 @@ class MaskedClient:
         """The key that encrypts what `sender` sends to the other of the two."""
         if other not in round_.channels:
             shared = crypto.exchange(round_.channel_key, round_.adverts[other][:32])
-            keys = crypto.derive(shared, self.setting.between("channel", round_.index, self._number, other), 64)
+            keys = crypto.derive(shared, self.pact.between("channel", round_.index, self._number, other), 64)
             round_.channels[other] = keys[:32], keys[32:]  # from the lower number to the higher, and back
         return round_.channels[other][sender == max(self._number, other)]
 
@@ -231,10 +231,10 @@ class MaskedClient:
 
     def _members(self, content: bytes, what: str) -> Members:
         """A set of clients that everybody is told alike: this client is in it, and so are enough others."""
-        form = self.setting.shape
-        found = Members.read(content, form.clients)
-        if len(found) < form.needed:
-            raise RefusedError(f"{form.needed} of {form.clients} clients must have {what}, but got {len(found)}")
+        graph = self.pact.shape
+        found = Members.read(content, graph.clients)
+        if len(found) < graph.needed:
+            raise RefusedError(f"{graph.needed} of {graph.clients} clients must have {what}, but got {len(found)}")
         if self._number not in found:
             raise RefusedError(f"the server leaves this client out of those who have {what}")
         return found
@@ -259,7 +259,7 @@ class MaskedClient:
         view = view_of(query, told)
         for other in incoming:
             public = round_.adverts[other][32:64]
-            pair = pair_mask(self.setting, round_.index, round_.mask_key, public, self._number, other, view)
+            pair = pair_mask(self.pact, round_.index, round_.mask_key, public, self._number, other, view)
             shift = crypto.mask(pair, len(vector), bits)
             total = total + shift if self._number < other else total - shift
         self._next = None if last else self._fresh(round_.index + 1, PREPARED)
@@ -272,24 +272,24 @@ class MaskedClient:
         if not answered <= sharers:
             raise RefusedError("the server names a client that sent an input without having shared")
         view = view_of(round_.query, sharers)
-        return answered, agreed_text(self.setting, round_.index, view, answered)
+        return answered, agreed_text(self.pact, round_.index, view, answered)
 
     def _agree(self, round_: _Round, content: bytes) -> bytes:
-        if self._number not in self.setting.committee or self._identity is None:
+        if self._number not in self.pact.committee or self._identity is None:
             raise RefusedError("this client is not of those who sign the list")
         answered, text = self._answered(round_, content)
-        if not self.setting.whole(answered):
+        if not self.pact.whole(answered):
             raise RefusedError(
-                f"of {self.setting.shape.degree // 2} clients in a row on the ring {self.setting.shape.gap} may have "
+                f"of {self.pact.shape.degree // 2} clients in a row on the ring {self.pact.shape.gap} may have "
                 "dropped out, but the server says that more did"
             )
         return pack(_reply("agree", round_), self._identity.sign(text))
 
     def _unmask(self, round_: _Round, content: bytes, signatures: bytes, next_adverts: bytes) -> bytes:
         answered, text = self._answered(round_, content)
-        if not agreed(self.setting, to_numbers(signatures, SIGNATURE_BYTES), text):
+        if not agreed(self.pact, to_numbers(signatures, SIGNATURE_BYTES), text):
             raise RefusedError(
-                f"{self.setting.shape.quorum} of the {self.setting.shape.committee} clients who sign the list of "
+                f"{self.pact.shape.quorum} of the {self.pact.shape.committee} clients who sign the list of "
                 "those who answered must have signed what the server tells this client"
             )
         alive = {other for other in round_.incoming if other in answered}

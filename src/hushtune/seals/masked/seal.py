@@ -14,8 +14,8 @@ from hushtune.seals.ends import Expected, Seat
 from hushtune.seals.masked import shamir
 from hushtune.seals.masked.client import MaskedClient
 from hushtune.seals.masked.graph import Shape, shape
+from hushtune.seals.masked.pact import ADVERT_BYTES, PARCEL_BYTES, SEALED_BYTES, SIGNATURE_BYTES, Pact, sum_bits
 from hushtune.seals.masked.server import MaskedServer
-from hushtune.seals.masked.setting import ADVERT_BYTES, PARCEL_BYTES, SEALED_BYTES, SIGNATURE_BYTES, Setting, sum_bits
 
 
 @dataclass(frozen=True)
@@ -61,26 +61,26 @@ class Masked(Seal):
 
     def traffic(self, clients: int, length: int, largest: int, request: int, pinned: bool) -> tuple[float, int]:
         """Computed from the sizes of all parts; the benchmark `secure-sum` counts the real ones."""
-        form = self.shape(clients)
+        graph = self.shape(clients)
         advert = ADVERT_BYTES + SIGNATURE_BYTES * pinned
-        everybody, near = -(-clients // 8), form.degree * 4  # a set of clients as bits; a list of peers
+        everybody, near = -(-clients // 8), graph.degree * 4  # a set of clients as bits; a list of peers
         trips = {
             "keys": (request, advert),
-            "shares": (near + form.degree * advert, near + (form.degree + form.own) * SEALED_BYTES),
-            "input": (near + form.degree * PARCEL_BYTES + everybody + request, length * sum_bits(largest) // 8),
+            "shares": (near + graph.degree * advert, near + (graph.degree + graph.own) * SEALED_BYTES),
+            "input": (near + graph.degree * PARCEL_BYTES + everybody + request, length * sum_bits(largest) // 8),
             "unmask": (
-                everybody + form.quorum * (4 + SIGNATURE_BYTES) * pinned,
-                near + (form.degree + form.own) * shamir.SHARE_BYTES,
+                everybody + graph.quorum * (4 + SIGNATURE_BYTES) * pinned,
+                near + (graph.degree + graph.own) * shamir.SHARE_BYTES,
             ),
         }
         framing = 150  # headers and lengths of a message and its reply
-        signing = form.committee / clients if pinned else 0.0
+        signing = graph.committee / clients if pinned else 0.0
         total = sum(sum(sizes) + framing for sizes in trips.values()) + signing * (
             everybody + SIGNATURE_BYTES + framing
         )
         return 2 * (len(trips) + signing), round(total)
 
-    def setting(self, run: str, roster: Roster, terms: str) -> Setting:
+    def pact(self, run: str, roster: Roster, terms: str) -> Pact:
         """What both ends agree on.
 
         Args:
@@ -88,7 +88,7 @@ class Masked(Seal):
             roster: its clients.
             terms: stands for the run's seal, privacy, noise and plan.
         """
-        return Setting(run, roster, self.shape(len(roster)), terms)
+        return Pact(run, roster, self.shape(len(roster)), terms)
 
     @property
     def insecure(self) -> str | None:
@@ -134,8 +134,8 @@ class Masked(Seal):
 
     def client(self, seat: Seat) -> MaskedClient:
         """The client's end."""
-        return MaskedClient(self.setting(seat.run, seat.roster, seat.terms), seat)
+        return MaskedClient(self.pact(seat.run, seat.roster, seat.terms), seat)
 
     def server(self, run: str, roster: Roster, terms: str, first: int = 0) -> MaskedServer:
         """The server's end."""
-        return MaskedServer(self.setting(run, roster, terms), first)
+        return MaskedServer(self.pact(run, roster, terms), first)

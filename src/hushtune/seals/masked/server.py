@@ -15,14 +15,14 @@ from hushtune.core.identity import verified
 from hushtune.core.wire import pack, unpack_reply
 from hushtune.seals.ends import Ask, Outcome, Replies, Trip, Trips
 from hushtune.seals.masked import crypto, shamir
-from hushtune.seals.masked.setting import (
+from hushtune.seals.masked.pact import (
     ADVERT_BYTES,
     PARCEL_BYTES,
     PREPARED,
     SEALED_BYTES,
     SIGNATURE_BYTES,
     Members,
-    Setting,
+    Pact,
     agreed_text,
     by_number,
     pair_mask,
@@ -53,17 +53,17 @@ class MaskedServer:
     """The server in one run.
 
     Args:
-        setting: run, roster and graph.
+        pact: run, roster and graph.
         first: the number of its first round; clients have none of the same run with such a number yet.
     """
 
-    def __init__(self, setting: Setting, first: int = 0) -> None:
-        self._setting = setting
-        self._needed = setting.shape.needed
+    def __init__(self, pact: Pact, first: int = 0) -> None:
+        self._pact = pact
+        self._needed = pact.shape.needed
         self._ready: _Prepared | None = None
         self._last = first - 1
-        self._around = [setting.peers(number) for number in range(setting.shape.clients)]
-        self._points = [setting.holders(number) for number in range(setting.shape.clients)]
+        self._around = [pact.peers(number) for number in range(pact.shape.clients)]
+        self._points = [pact.holders(number) for number in range(pact.shape.clients)]
         self._joined = 0  # how many clients shared when keys were last made anew
 
     def open(self, ask: Ask) -> Trips:
@@ -77,18 +77,18 @@ class MaskedServer:
         if round_ is None or len(round_.parcels) < self._joined:  # let those who were lost since come back
             round_ = yield from self._set_up(request, lost)
             self._joined = len(round_.parcels)
-        sharers = Members.of(round_.parcels, self._setting.shape.clients)
+        sharers = Members.of(round_.parcels, self._pact.shape.clients)
         view = view_of(crypto.digest(request).hex(), sharers)
         vectors, next_round = yield from self._inputs(round_, sharers, request, length, bits, lost, ask.last)
         self._enough(vectors, lost, "sent an input")
-        answered = Members.of(vectors, self._setting.shape.clients)
+        answered = Members.of(vectors, self._pact.shape.clients)
         late: dict[int, str] = {}  # their inputs count: enough of the others are there to unmask them
         signatures = yield from self._agreed(round_, view, answered, late)
         seeds, masks = yield from self._unmask(round_, vectors, answered, signatures, next_round, late)
         self._ready = next_round
         total = self._total(round_, vectors, seeds, masks, view, length, bits)
-        names = self._setting.roster.ids
-        missing = {names[n]: lost.get(n, "no input") for n in range(self._setting.shape.clients) if n not in vectors}
+        names = self._pact.roster.ids
+        missing = {names[n]: lost.get(n, "no input") for n in range(self._pact.shape.clients) if n not in vectors}
         return Outcome(total, missing, {names[n]: why for n, why in late.items()})
 
     def close(self) -> None:
@@ -104,8 +104,8 @@ class MaskedServer:
         lost: dict[int, str],
         last: bool = False,
     ) -> _Steps[dict[int, list[bytes]]]:
-        """Sends, and keeps what came back in the right form; everybody else is lost, with the reason."""
-        ids, header = self._setting.roster.ids, {"kind": "masked", "run": self._setting.run, "trip": name}
+        """Sends, and keeps what came back as it should be; everybody else is lost, with the reason."""
+        ids, header = self._pact.roster.ids, {"kind": "masked", "run": self._pact.run, "trip": name}
         messages = {ids[n]: pack({**header, "round": round_, "last": last}, *parts) for n, parts in out.items()}
         replies = yield Trip(name, messages, inputs=name == "input")
         found = {}
@@ -121,16 +121,16 @@ class MaskedServer:
 
     def _enough(self, found: Mapping[int, object], lost: Mapping[int, str], what: str) -> None:
         if len(found) < self._needed:
-            reasons = "; ".join(f"{self._setting.roster.ids[n]}: {why}" for n, why in list(lost.items())[:3])
+            reasons = "; ".join(f"{self._pact.roster.ids[n]}: {why}" for n, why in list(lost.items())[:3])
             raise AbortedError(
-                f"{self._needed} of {self._setting.shape.clients} clients must have {what}, but got {len(found)}; "
+                f"{self._needed} of {self._pact.shape.clients} clients must have {what}, but got {len(found)}; "
                 f"{reasons}"
             )
 
     def _set_up(self, request: bytes, lost: dict[int, str]) -> _Steps[_Prepared]:
         self._last += 1
         round_ = _Prepared(self._last)
-        everyone = range(self._setting.shape.clients)
+        everyone = range(self._pact.shape.clients)
         keys = yield from self._trip("keys", round_.index, dict.fromkeys(everyone, (request,)), lost)
         round_.adverts = self._adverts(round_.index, keys, 0, crypto.digest(request).hex(), lost)
         self._enough(round_.adverts, lost, "sent keys")
@@ -148,12 +148,12 @@ class MaskedServer:
     def _adverts(
         self, round_: int, replies: Mapping[int, list[bytes]], at: int, query: str, lost: dict[int, str]
     ) -> dict[int, bytes]:
-        size = ADVERT_BYTES + (SIGNATURE_BYTES if self._setting.roster.pinned else 0)
+        size = ADVERT_BYTES + (SIGNATURE_BYTES if self._pact.roster.pinned else 0)
         found = {}
         for number, parts in replies.items():
             if len(parts) <= at or len(parts[at]) != size:
                 lost[number] = "its keys have the wrong size"
-            elif (why := usable(self._setting, round_, number, query, parts[at])) is not None:
+            elif (why := usable(self._pact, round_, number, query, parts[at])) is not None:
                 lost[number] = why
             elif not crypto.agreeable(parts[at][:32], parts[at][32:64]):
                 lost[number] = "its keys are of no use"
@@ -206,16 +206,16 @@ class MaskedServer:
 
     def _agreed(self, round_: _Prepared, view: str, answered: Members, late: dict[int, str]) -> _Steps[bytes]:
         """A quorum of signatures of who answered; none without a committee."""
-        keys, quorum = self._setting.roster.keys, self._setting.shape.quorum
+        keys, quorum = self._pact.roster.keys, self._pact.shape.quorum
         if keys is None or not quorum:
             return b""
-        text = agreed_text(self._setting, round_.index, view, answered)
-        out = {n: (answered.bits,) for n in sorted(self._setting.committee) if n in answered}
+        text = agreed_text(self._pact, round_.index, view, answered)
+        out = {n: (answered.bits,) for n in sorted(self._pact.committee) if n in answered}
         replies = yield from self._trip("agree", round_.index, out, late)
         signed = {n: parts[0] for n, parts in replies.items() if len(parts) == 1 and verified(keys[n], parts[0], text)}
         if len(signed) < quorum:
             raise AbortedError(
-                f"{quorum} of the {self._setting.shape.committee} clients who sign the list of those who answered must "
+                f"{quorum} of the {self._pact.shape.committee} clients who sign the list of those who answered must "
                 f"do so, but got {len(signed)}"
             )
         return by_number(dict(list(signed.items())[:quorum]), SIGNATURE_BYTES)
@@ -266,7 +266,7 @@ class MaskedServer:
         bits: int,
     ) -> IntArray:
         """Removes self masks of those who answered, and pairwise masks towards those who did not."""
-        owner, threshold = 0, self._setting.shape.threshold
+        owner, threshold = 0, self._pact.shape.threshold
         total = np.zeros(length, dtype=f"<u{bits // 8}")
         try:
             for owner, vector in vectors.items():
@@ -281,10 +281,10 @@ class MaskedServer:
                 for other in (n for n in self._around[owner] if n in vectors):
                     theirs = round_.adverts[other][32:64]
                     shift = crypto.mask(
-                        pair_mask(self._setting, round_.index, key, theirs, owner, other, view), length, bits
+                        pair_mask(self._pact, round_.index, key, theirs, owner, other, view), length, bits
                     )
                     total = total - shift if other < owner else total + shift
         except WireError as error:
-            name = self._setting.roster.ids[owner]
+            name = self._pact.roster.ids[owner]
             raise AbortedError(f"the mask of '{name}' could not be removed: {error}") from None
         return total.astype(f"<i{bits // 8}").astype(np.int64)

@@ -1,4 +1,4 @@
-"""What both ends of the masked seal know: the setting of a run, the form of its messages, and what clients sign."""
+"""What both ends of the masked seal know: the pact of a run, how its messages are laid out, and what clients sign."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ PREPARED = hashlib.sha256(b"the query follows with the input").hexdigest()
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What both ends know and agree on: it is bound into every signature and every key."""
+class Pact:
+    """What both ends of a run know and agree on: it is bound into every signature and every key."""
 
     run: str
     roster: Roster
@@ -34,8 +34,8 @@ class Setting:
 
     @cached_property
     def _prefix(self) -> str:
-        form = self.shape
-        numbers = [form.clients, form.degree, form.threshold, form.needed, form.own]
+        graph = self.shape
+        numbers = [graph.clients, graph.degree, graph.threshold, graph.needed, graph.own]
         content = [self.run, self.roster.digest(), *numbers, self.terms]
         return f"hushtune masked 1 {hashlib.sha256(json.dumps(content).encode()).hexdigest()}"
 
@@ -126,16 +126,16 @@ class Members:
 # ---- what is signed, and what masks are made of ------------------------------------------------------
 
 
-def advert_text(setting: Setting, round_: int, client: int, query: str, advert: bytes) -> bytes:
+def advert_text(pact: Pact, round_: int, client: int, query: str, advert: bytes) -> bytes:
     """What a client signs: everything that gives its two keys their meaning."""
-    return setting.purpose("advert", round_, client, query) + advert
+    return pact.purpose("advert", round_, client, query) + advert
 
 
-def usable(setting: Setting, round_: int, client: int, query: str, signed: bytes) -> str | None:
+def usable(pact: Pact, round_: int, client: int, query: str, signed: bytes) -> str | None:
     """Why an advert cannot be used: it is not signed by the client's pinned key. None: it can."""
     advert, signature = signed[:ADVERT_BYTES], signed[ADVERT_BYTES:]
-    keys = setting.roster.keys
-    if keys is not None and not verified(keys[client], signature, advert_text(setting, round_, client, query, advert)):
+    keys = pact.roster.keys
+    if keys is not None and not verified(keys[client], signature, advert_text(pact, round_, client, query, advert)):
         return "its keys are not signed by its pinned key"
     return None
 
@@ -145,25 +145,23 @@ def view_of(query: str, sharers: Members) -> str:
     return hashlib.sha256(query.encode() + sharers.bits).hexdigest()
 
 
-def agreed_text(setting: Setting, round_: int, view: str, answered: Members) -> bytes:
+def agreed_text(pact: Pact, round_: int, view: str, answered: Members) -> bytes:
     """What a member of the committee signs, once for each round: what it was asked, who shared, and who answered."""
-    return setting.purpose("answered", round_, view) + answered.bits
+    return pact.purpose("answered", round_, view) + answered.bits
 
 
-def agreed(setting: Setting, signatures: dict[int, bytes], text: bytes) -> bool:
+def agreed(pact: Pact, signatures: dict[int, bytes], text: bytes) -> bool:
     """Whether a quorum of the committee signed the text."""
-    keys = setting.roster.keys
+    keys = pact.roster.keys
     if keys is None:
         return True
-    signed = (n in setting.committee and verified(keys[n], piece, text) for n, piece in signatures.items())
-    return sum(signed) >= setting.shape.quorum
+    signed = (n in pact.committee and verified(keys[n], piece, text) for n, piece in signatures.items())
+    return sum(signed) >= pact.shape.quorum
 
 
-def pair_mask(
-    setting: Setting, round_: int, key: X25519PrivateKey, public: bytes, one: int, other: int, view: str
-) -> bytes:
+def pair_mask(pact: Pact, round_: int, key: X25519PrivateKey, public: bytes, one: int, other: int, view: str) -> bytes:
     """The seed of two peers' pairwise mask; it cancels only if both have the same view."""
-    return crypto.derive(crypto.exchange(key, public), setting.between("mask", round_, one, other, view))
+    return crypto.derive(crypto.exchange(key, public), pact.between("mask", round_, one, other, view))
 
 
 def sum_bits(largest: int) -> int:
