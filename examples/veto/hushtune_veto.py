@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import hushtune as ht
-from hushtune.client.client import Party
+from hushtune.client.party import Party
 from hushtune.client.query import Query, register
 from hushtune.client.search.base import Search
 from hushtune.methods.base import Method, Openings

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from hushtune.client.client import Client, Party
+from hushtune.client.client import Client
 from hushtune.client.objectives.neural import TorchObjective
+from hushtune.client.party import Party
 from hushtune.client.rows import Split, held_out
 from hushtune.client.search.base import LARGEST_SEED, Search
 from hushtune.core.arrays import FloatArray

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.client.client import Client, Party, Trial
+from hushtune.client.client import Client
 from hushtune.client.objectives.sklearn import SklearnObjective
+from hushtune.client.party import Party, Trial
 from hushtune.client.query import Query
 from hushtune.client.rows import Rows, Split
 from hushtune.client.search.adaptive import Adaptive

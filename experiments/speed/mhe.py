@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.client.client import Client, Party
+from hushtune.client.client import Client
 from hushtune.client.objectives.base import objective
+from hushtune.client.party import Party
 from hushtune.client.rows import WHOLE
 from hushtune.client.search.base import Search
 from hushtune.client.trials import TrialStore

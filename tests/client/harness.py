@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import hushtune as ht
-from hushtune.client.client import Party
+from hushtune.client.party import Party
 from hushtune.client.request import Request
 from hushtune.client.trials import TrialStore
 from hushtune.core.randomness import SystemRandomness

@@ -11,7 +11,7 @@ import pytest
 from tests.client.harness import CANDIDATES, NOISE, PLAN, PRIVACY, ROSTER, RUN, party, refusal, request
 
 import hushtune as ht
-from hushtune.client.client import Party
+from hushtune.client.party import Party
 from hushtune.client.release import contribution, respond
 from hushtune.client.request import Request
 from hushtune.client.rows import WHOLE

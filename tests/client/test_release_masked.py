@@ -10,7 +10,7 @@ import pytest
 from tests.client.harness import NOISE, PLAN, RUN, party, refusal, request
 
 import hushtune as ht
-from hushtune.client.client import Party
+from hushtune.client.party import Party
 from hushtune.client.release import respond
 from hushtune.client.request import Request
 from hushtune.core.roster import Roster

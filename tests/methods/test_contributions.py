@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import hushtune as ht
-from hushtune.client.client import Party
 from hushtune.client.pairs import Pairs
+from hushtune.client.party import Party
 from hushtune.client.query import query_from_json, query_to_json
 from hushtune.client.search.adaptive import Adaptive
 from hushtune.client.trials import TrialStore

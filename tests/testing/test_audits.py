@@ -11,7 +11,7 @@ import pytest
 
 import hushtune as ht
 from hushtune.client import release
-from hushtune.client.client import Party
+from hushtune.client.party import Party
 from hushtune.client.release import respond
 from hushtune.client.request import Request
 from hushtune.client.trials import TrialStore

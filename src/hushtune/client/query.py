@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
-from hushtune.client.client import Party
+from hushtune.client.party import Party
 from hushtune.client.search.base import Search
 from hushtune.core.codec import fields_from_json, fields_to_json
 from hushtune.core.errors import SettingError, WireError

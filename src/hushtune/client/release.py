@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hushtune.client.client import Party
+from hushtune.client.party import Party
 from hushtune.client.query import Query
 from hushtune.client.request import Request
 from hushtune.client.rows import Parts

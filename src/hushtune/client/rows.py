@@ -143,6 +143,15 @@ def held_out(data: Any, validation: float, seed: int) -> Split:
     return Split(rows_at(data, order[cut:]), rows_at(data, order[:cut]))
 
 
+def in_rows(data: Any) -> Any:
+    """A tuple (X, y) as Rows; anything else as it is."""
+    if not isinstance(data, tuple):
+        return data
+    if len(data) != 2:
+        raise SettingError(f"data as a tuple must be (X, y), but got {len(data)} items")
+    return Rows(*data)
+
+
 def count_of(values: Any) -> int:
     """How many rows there are."""
     return int(values.shape[0]) if hasattr(values, "shape") else len(values)

@@ -11,8 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hushtune.client.client import Client, Party
+from hushtune.client.client import Client
 from hushtune.client.objectives.base import check_data, check_space
+from hushtune.client.party import Party
 from hushtune.client.release import Session, refused, respond, seat_of
 from hushtune.client.request import Request
 from hushtune.client.trials import TrialStore

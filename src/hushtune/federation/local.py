@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hushtune.client.client import Client, Party
+from hushtune.client.client import Client
 from hushtune.client.objectives.base import check_data, check_space
+from hushtune.client.party import Party
 from hushtune.client.release import respond
 from hushtune.client.rows import WHOLE, Parts
 from hushtune.client.search.adaptive import Adaptive

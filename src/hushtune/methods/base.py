@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from hushtune.client.client import Party
+from hushtune.client.party import Party
 from hushtune.client.query import Query
 from hushtune.client.search.base import Search
 from hushtune.core.arrays import IntArray

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hushtune.client.client import Party
 from hushtune.client.pairs import FINEST, Pairs, blocks_of, written
+from hushtune.client.party import Party
 from hushtune.client.query import Query, register
 from hushtune.client.search.adaptive import Adaptive
 from hushtune.client.search.base import Search

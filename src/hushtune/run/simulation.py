@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.client.client import Party
+from hushtune.client.party import Party
 from hushtune.client.query import Query
 from hushtune.client.release import contribution
 from hushtune.client.rows import Parts

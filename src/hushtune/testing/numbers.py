@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hushtune.client.client import Client, Party
+from hushtune.client.client import Client
+from hushtune.client.party import Party
 from hushtune.client.query import Query, register
 from hushtune.client.search.base import Search
 from hushtune.core.arrays import FloatArray, IntArray

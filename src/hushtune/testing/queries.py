@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.client.client import Party
+from hushtune.client.party import Party
 from hushtune.client.query import Query, query_from_json, query_to_json
 from hushtune.client.release import contribution
 from hushtune.client.rows import WHOLE

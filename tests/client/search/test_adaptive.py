@@ -10,7 +10,7 @@ from tests.client.search.test_base import Broken, Fatal, parties
 from tests.watched import Watched
 
 import hushtune as ht
-from hushtune.client.client import Party
+from hushtune.client.party import Party
 from hushtune.client.search.adaptive import Adaptive, search_on
 from hushtune.core.observer import shown
 

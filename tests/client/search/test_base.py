@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hushtune as ht
-from hushtune.client.client import Party
+from hushtune.client.party import Party
 from hushtune.client.rows import Parts
 from hushtune.client.trials import TrialStore
 from hushtune.core.observer import unseen

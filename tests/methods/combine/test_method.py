@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as arrays
 from tests.conftest import tune as _tune
 
 import hushtune as ht
-from hushtune.client.client import Party
+from hushtune.client.party import Party
 from hushtune.client.trials import TrialStore
 from hushtune.core.errors import AbortedError, NoLossError, SettingError
 from hushtune.core.randomness import SystemRandomness

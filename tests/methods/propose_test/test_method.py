@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hushtune as ht
-from hushtune.client.client import Party
+from hushtune.client.party import Party
 from hushtune.client.release import contribution
 from hushtune.client.rows import WHOLE, Parts
 from hushtune.client.trials import TrialStore

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hushtune as ht
-from hushtune.client.client import Party
+from hushtune.client.party import Party
 from hushtune.core.observer import unseen
 from hushtune.core.space import config_key
 from hushtune.federation.local import LocalFederation

@@ -16,7 +16,7 @@ from tests.methods.thompson.test_exploration import CANDIDATES, RUN, SPACE, Bowl
 from tests.methods.thompson.test_method import SHORT, ZERO_OUT, facts
 
 import hushtune as ht
-from hushtune.client.client import Party
+from hushtune.client.party import Party
 from hushtune.client.release import respond
 from hushtune.client.request import Request
 from hushtune.core.roster import Roster

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.conftest import PRIVACY, Make, tune
 
 import hushtune as ht
-from hushtune.client.client import Party
+from hushtune.client.party import Party
 from hushtune.client.query import query_from_json, query_to_json
 from hushtune.methods.vote.ballots import Approvals, SoftVotes, TopVotes
 from hushtune.testing import check_query

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import hushtune as ht
-from hushtune.client.client import Party
+from hushtune.client.party import Party
 from hushtune.client.trials import TrialStore
 from hushtune.core.randomness import SimulatedRandomness
 from hushtune.methods.base import Facts

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hushtune.client.client import Party, Trial
 from hushtune.client.objectives.base import Objective, checked_losses
+from hushtune.client.party import Party, Trial
 from hushtune.client.search.base import DIED, Search, attempt, default_jobs
 from hushtune.core.checks import integer
 from hushtune.core.codec import reads

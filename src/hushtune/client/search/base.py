@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from statistics import median_low
 from typing import Any, Literal, TypeVar
 
-from hushtune.client.client import Party
 from hushtune.client.objectives.base import Objective, checked_losses
+from hushtune.client.party import Party
 from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import integer
 from hushtune.core.errors import SettingError, described

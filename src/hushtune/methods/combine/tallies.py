@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hushtune.client.client import Party
 from hushtune.client.pairs import Pairs
+from hushtune.client.party import Party
 from hushtune.client.query import register
 from hushtune.client.search.base import Search
 from hushtune.core.arrays import FloatArray, IntArray

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from hushtune.client.client import Party
 from hushtune.client.pairs import Pairs, read
+from hushtune.client.party import Party
 from hushtune.client.rows import MOST_VOTERS
 from hushtune.client.search.adaptive import Adaptive
 from hushtune.client.search.base import Search, default_jobs

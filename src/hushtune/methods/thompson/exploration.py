@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtune.client.client import Party, Trial
+from hushtune.client.party import Party, Trial
 from hushtune.client.search.base import LARGEST_SEED, Search
 from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import integer, number

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from hushtune.client.client import Party
+from hushtune.client.party import Party
 from hushtune.client.query import Query, register
 from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import integer, kind, number

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hushtune.client.client import Party
+from hushtune.client.party import Party
 from hushtune.client.query import Query, register
 from hushtune.client.search.base import LARGEST_SEED, Search
 from hushtune.core.arrays import FloatArray
