@@ -265,8 +265,8 @@ def _stated(bar: Bar, scratch: Path) -> Row:
 
 def _unmeasured(bar: Bar) -> Row:
     empty = dict.fromkeys(("figure", "met", "seconds", "cpu_seconds", "others", "measured", "machine", "hushtune"))
-    form = f"{MEASURE} --full" if bar.command.full else MEASURE
-    return {**empty, "not_measured": f"not measured yet; `{form}` does"}
+    command = f"{MEASURE} --full" if bar.command.full else MEASURE
+    return {**empty, "not_measured": f"not measured yet; `{command}` does"}
 
 
 def whole(measured: Measured) -> float:

@@ -122,7 +122,7 @@ PAIRS: dict[str, Change] = {
     ),
     "a dropout": _set("clients", "dropped", to=[{"client": "client-07", "reason": "no reply"}]),
     "other notes": _set("notes", "gamma_p", to=1.0),
-    "another form": _set("method", "form", to="sum"),
+    "another value to open": _set("method", "opens", to="sum"),
     "another seal": _set("seal", "name", to="masked"),
 }
 

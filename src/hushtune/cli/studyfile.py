@@ -49,7 +49,7 @@ _NOT_IN_STUDIES = (
     "name",
     "adaptive",
     "candidates",
-    "form",
+    "opens",
 )  # a method's own: [candidates] has the one, the other follows
 _DRAWS = 20
 _WIDEST = 2**53  # whole numbers that a float holds

@@ -67,7 +67,7 @@ def near(config: ht.Config) -> bool:
 def test_each_strategy_finds_what_suits_everybody(strategy: Any, tmp_path: Path) -> None:
     result = tune(clients(6), method=ht.Combine(strategy), seal=ht.Clear(), folder=tmp_path / "run")
     assert near(result.config)
-    assert result.method.form == "pairs"
+    assert result.method.opens == "pairs"
     assert "the (config, loss) pairs of its own search, of each of client-00, client-01" in result.statement
     assert all(check.holds for check in ht.verify(tmp_path / "run"))
 
@@ -106,7 +106,7 @@ def test_a_space_is_searched_and_candidates_are_scored() -> None:
 @pytest.mark.parametrize("strategy", SUMS)
 @pytest.mark.parametrize("seal", [ht.Clear(), ht.Masked()], ids=["clear", "masked"])
 def test_sums_give_the_same_under_every_seal(strategy: Any, seal: ht.Seal, tmp_path: Path) -> None:
-    method = ht.Combine(strategy, form="sums")
+    method = ht.Combine(strategy, opens="sums")
     result = tune(clients(6), method=method, seal=seal, folder=tmp_path / "run")
     assert near(result.config)
     assert result.config == tune(clients(6), method=method, seal=ht.Clear()).config
@@ -116,7 +116,7 @@ def test_sums_give_the_same_under_every_seal(strategy: Any, seal: ht.Seal, tmp_p
 
 
 def test_the_mean_from_sums_is_the_mean_from_pairs() -> None:
-    pairs, sums = (tune(clients(5), method=ht.Combine(form=f), seal=ht.Clear()).config for f in ("pairs", "sums"))
+    pairs, sums = (tune(clients(5), method=ht.Combine(opens=f), seal=ht.Clear()).config for f in ("pairs", "sums"))
     assert sums["x"] == pytest.approx(pairs["x"], rel=1e-4)
 
 
@@ -258,8 +258,8 @@ def test_records_are_protected_by_voters(tmp_path: Path) -> None:
     ("method", "changes", "message"),
     [
         ({"strategy": "median"}, {}, "strategy 'median' needs every client's pairs in the clear"),
-        ({"strategy": "mean", "form": "pairs"}, {}, r"form must be one of \['sums'\]"),
-        ({"form": "sums"}, {"privacy": ht.Privacy(1.0, 1e-5)}, r"form must be one of \['noisy sums'\]"),
+        ({"strategy": "mean", "opens": "pairs"}, {}, r"opens must be one of \['sums'\]"),
+        ({"opens": "sums"}, {"privacy": ht.Privacy(1.0, 1e-5)}, r"opens must be one of \['noisy sums'\]"),
         ({"strategy": "dbscan", "cell": 0.01}, {"domain": ht.Space(a=ht.Float(0, 1), b=ht.Float(0, 1))}, "4096 cells"),
         ({"strategy": "dbscan", "min_points": 31}, {}, "at most what all clients can send, 3 x 10, but got 31"),
         ({"voters": 3}, {"seal": ht.Clear()}, "needs privacy with unit='record'"),
@@ -283,7 +283,7 @@ def test_what_cannot_be_had_is_refused_before_anybody_is_asked(
         ("radius", 0.0),
         ("cell", 0.0),
         ("losses", (1, 0)),
-        ("form", "all"),
+        ("opens", "all"),
     ],
 )
 def test_settings_are_checked(field: str, value: Any) -> None:

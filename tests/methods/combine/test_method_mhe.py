@@ -31,7 +31,7 @@ def tune(parties: list[ht.Client], **changes: Any) -> ht.Result:
 def test_it_finds_what_clear_sums_find_and_opens_less(strategy: Any, tmp_path: Path) -> None:
     method = ht.Combine(strategy)
     result = tune(clients(4), method=method, folder=tmp_path / "run")
-    clear = tune(clients(4), method=ht.Combine(strategy, form="sums"), seal=ht.Clear())
+    clear = tune(clients(4), method=ht.Combine(strategy, opens="sums"), seal=ht.Clear())
     assert result.config["kind"] == clear.config["kind"]
     assert np.log10(result.config["x"]) == pytest.approx(np.log10(clear.config["x"]), abs=0.02)
     whats = [d.what for d in result.disclosures[:-1]]
@@ -88,7 +88,7 @@ def test_a_process_for_every_message_finds_the_key_share_again(tmp_path: Path, p
     wire = Wire(tmp_path, clients=3, pinned=pinned)
     settings: dict[str, Any] = {"method": ht.Combine("dbscan"), "privacy": None, "seal": ht.Threshold()}
     result = wire.tune(**settings)
-    local = wire.tune(method=ht.Combine("dbscan", form="sums"), privacy=None, seal=ht.Clear())
+    local = wire.tune(method=ht.Combine("dbscan", opens="sums"), privacy=None, seal=ht.Clear())
     assert result.config["x"] == pytest.approx(local.config["x"], abs=0.01)
     assert not any(wire.states.values())  # nothing is left, not even where a sidecar was
     assert len({seen.trip for seen in wire.seen}) >= 5

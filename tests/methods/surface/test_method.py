@@ -50,7 +50,7 @@ def test_each_surface_finds_what_suits_everybody(kind: Any, tmp_path: Path) -> N
     result = tune(clients(4), method=ht.Surface(kind), seal=ht.Clear(), folder=tmp_path / "run")
     assert result.config["kind"] == "b"
     assert abs(result.config["x"] - 0.3) < 0.12
-    assert result.method.form == "pairs"
+    assert result.method.opens == "pairs"
     assert result.search.to_json() == {"seed": 0, "trials": 15, "sampler": "tpe"}
     assert all(check.holds for check in ht.verify(tmp_path / "run"))
     assert ht.Result.load(tmp_path / "run").to_json() == result.to_json()
@@ -167,7 +167,7 @@ def test_the_exact_sum_is_the_average_of_the_clients_own_models() -> None:
     expected = surfaces(("aplm",), list(clear.pairs().values()), candidates.encoded)["aplm"]
     found = np.array(masked.opened[0].blocks["scores"]) / 2**20 / 4
     np.testing.assert_allclose(found, 1 - expected, atol=5e-3)  # pairs are opened on a grid, which may move a split
-    assert masked.method.form == "sum"
+    assert masked.method.opens == "sum"
     assert masked.index == int(np.argmax(found))
     assert masked.disclosures[0].mechanism == "exact sum"
 
@@ -178,7 +178,7 @@ def test_a_private_surface(tmp_path: Path) -> None:
     assert result.config["kind"] == "b"
     assert abs(result.config["x"] - 0.3) < 0.2
     assert result.notes == {}
-    assert result.method.form == "noisy sum"
+    assert result.method.opens == "noisy sum"
     assert result.spent.epsilon <= 40.0
     assert result.disclosures[0].what == "summed centred predicted scores, one entry per candidate"
     assert all(check.holds for check in ht.verify(tmp_path / "run"))
@@ -243,7 +243,7 @@ def test_what_needs_every_pair_cannot_be_protected(kind: Any, changes: dict[str,
 
 def test_a_run_gathers_nothing_that_is_protected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even if a method is wrong about it."""
-    monkeypatch.setattr(ht.Surface, "_form", lambda self, privacy, seal: "pairs")
+    monkeypatch.setattr(ht.Surface, "_opens", lambda self, privacy, seal: "pairs")
     with pytest.raises(HushtuneError, match="under seal 'clear' and without epsilon only"):
         tune(clients(3), seal=ht.Masked())
     with pytest.raises(HushtuneError, match="no epsilon covers"):
@@ -280,7 +280,7 @@ def test_what_cannot_give_a_surface_is_refused_before_anything_is_opened(home: P
     for domain, changes, message in (
         (SPACE.sample(1), {"privacy": ht.Privacy(1.0)}, "at least 2 candidates"),
         (odd, {"seal": ht.Clear(), "search": ht.Search()}, "must lie inside"),
-        (SPACE, {"method": ht.Surface(form="pairs")}, "form follows from kind, seal and privacy: it must be 'sum'"),
+        (SPACE, {"method": ht.Surface(opens="pairs")}, "opens follows from kind, seal and privacy: it must be 'sum'"),
     ):
         with pytest.raises(ht.SettingError, match=message):
             tune(clients(3), domain, **changes)

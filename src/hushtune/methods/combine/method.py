@@ -29,7 +29,7 @@ from hushtune.privacy.guarantee import Privacy
 from hushtune.seals.base import Seal
 
 Strategy = Literal["mean", "median", "trimmed", "best-mean", "best-median", "dbscan"]
-Form = Literal["pairs", "sums", "noisy sums"]
+Opens = Literal["pairs", "sums", "noisy sums"]
 SUMS: tuple[Strategy, ...] = ("mean", "best-mean", "dbscan")  # the strategies that are a matter of sums
 _BEST = 0.05  # of a client's configs, for best-mean and best-median
 _FINE = 2**20  # steps of the integer grid for one config, where sums are exact
@@ -66,7 +66,7 @@ class Combine(Method):
         losses: the smallest and the largest loss that count; others are clipped. A score is what a loss is below the
             largest, as a share of the range: with losses from 0 to 1, the accuracy.
         voters: into how many parts each client splits its rows, for `Privacy(unit="record")`.
-        form: what is opened. Default: "pairs" where all pairs may be opened, else sums; "sums" can be asked for there.
+        opens: what is opened. Default: "pairs" where all pairs may be opened, else sums; "sums" can be asked for there.
     """
 
     strategy: Strategy = "mean"
@@ -78,7 +78,7 @@ class Combine(Method):
     cell: float = 0.15
     losses: tuple[float, float] = (0.0, 1.0)
     voters: int = 1
-    form: Form | None = None
+    opens: Opens | None = None
     name: ClassVar[str] = "combine"
     adaptive: ClassVar[bool] = True
 
@@ -95,7 +95,7 @@ class Combine(Method):
         for field, known in (
             ("strategy", get_args(Strategy)),
             ("scale", ("log", "linear")),
-            ("form", (None, *get_args(Form))),
+            ("opens", (None, *get_args(Opens))),
         ):
             if not isinstance(getattr(self, field), str | None) or getattr(self, field) not in known:
                 raise SettingError(f"{field} must be one of {list(known)}, but got {getattr(self, field)!r}")
@@ -110,21 +110,21 @@ class Combine(Method):
 
     def settled(self, facts: Facts) -> Combine:
         """With what is opened, how many configs of each client count, and how many make a region dense."""
-        form = self._settled_form(facts)
-        if form == "pairs" and self.voters > 1:
+        opens = self._settled_opens(facts)
+        if opens == "pairs" and self.voters > 1:
             raise SettingError(f"voters={self.voters} needs privacy with unit='record': without, a client is whole")
         trials = facts.search.trials if isinstance(facts.search, Adaptive) else len(facts.candidates)
         if trials > MOST_SENT:
             raise SettingError(f"at most {MOST_SENT} configs of each client can be combined, but got {trials}")
-        found = replace(self, form=form, most=min(self.most, trials))
+        found = replace(self, opens=opens, most=min(self.most, trials))
         if self.strategy.startswith("best-"):
             found = replace(found, within=1.0, most=math.ceil(_BEST * trials))
         if self.strategy != "dbscan":
             return found
         least = 2 * len(facts.candidates.space.knobs)
-        if form != "pairs":
+        if opens != "pairs":
             cells = Cells(self.space(facts.candidates), self.cell).count
-            if form == "noisy sums":
+            if opens == "noisy sums":
                 least = max(least, math.ceil(2 * found.most * facts.clients * self.voters / cells))
         reached = found.most * facts.clients * self.voters
         if self.min_points is not None and self.min_points > reached:
@@ -134,20 +134,20 @@ class Combine(Method):
             )
         return replace(found, min_points=self.min_points or min(least, reached))
 
-    def _settled_form(self, facts: Facts) -> Form:
+    def _settled_opens(self, facts: Facts) -> Opens:
         free = facts.privacy is None and facts.seal.shows_each
-        allowed: tuple[Form, ...] = ("noisy sums",) if facts.privacy is not None else ("sums",)
+        allowed: tuple[Opens, ...] = ("noisy sums",) if facts.privacy is not None else ("sums",)
         if free:
             allowed = ("pairs", "sums")
-        form: Form = self.form or allowed[0]
-        if form not in allowed:
-            raise SettingError(f"form must be one of {list(allowed)} with this seal and privacy, but got '{form}'")
-        if form != "pairs" and self.strategy not in SUMS:
+        opens: Opens = self.opens or allowed[0]
+        if opens not in allowed:
+            raise SettingError(f"opens must be one of {list(allowed)} with this seal and privacy, but got '{opens}'")
+        if opens != "pairs" and self.strategy not in SUMS:
             raise SettingError(
                 f"strategy '{self.strategy}' needs every client's pairs in the clear: seal=Clear() and no privacy; "
                 f"{', '.join(repr(name) for name in SUMS)} are sums, which can be protected"
             )
-        return form
+        return opens
 
     def space(self, candidates: Candidates) -> Space:
         """The space in whose unit cube configs are combined.
@@ -167,13 +167,13 @@ class Combine(Method):
             search: how clients fill their trials.
             clusters: the cluster of each cell, once they are known.
         """
-        if self.form is None:
+        if self.opens is None:
             raise SettingError("what is opened is not settled; ask `settled` first")
         domain = candidates.space if isinstance(search, Adaptive) else candidates
-        if self.form == "pairs":
+        if self.opens == "pairs":
             trials = search.trials if isinstance(search, Adaptive) else len(candidates)
             return SentPairs(search, domain, self.losses, max(2, trials))
-        noisy, values = self.form == "noisy sums", candidates.space.width + 1
+        noisy, values = self.opens == "noisy sums", candidates.space.width + 1
         unit = max(1, _COARSE // self.most) if noisy else _FINE
         common = (search, domain, self.losses, self.within, self.most, self.scale)
         if self.strategy == "dbscan" and not clusters:
@@ -185,7 +185,7 @@ class Combine(Method):
     def bounds(self, candidates: Candidates) -> tuple[Bound, ...]:
         """All pairs at once, one sum, or counts and then sums of as many clusters as there will be."""
         first = self.query(candidates, Search()).bound
-        if self.form == "pairs" or self.strategy != "dbscan":
+        if self.opens == "pairs" or self.strategy != "dbscan":
             return (first,)
         cells = Cells(self.space(candidates), self.cell).count
         second = self.query(candidates, Search(), clusters=(0,) * cells).bound
@@ -198,7 +198,7 @@ class Combine(Method):
     def run(self, run: Openings) -> Config:
         """Combines what is opened."""
         space = self.space(run.candidates)
-        if self.form == "pairs":
+        if self.opens == "pairs":
             return config_at(space, self._from_pairs(run, space))
         clusters: tuple[int, ...] = ()
         least = run.asked  # every client has at least one good config
@@ -215,7 +215,7 @@ class Combine(Method):
                 clusters = (0,) * cells.count
         query = self.query(run.candidates, run.search, clusters)
         assert isinstance(query, ConfigSums)
-        found = self._noisy_clusters(run, query) if self.form == "noisy sums" else self._clusters(run, query, least)
+        found = self._noisy_clusters(run, query) if self.opens == "noisy sums" else self._clusters(run, query, least)
         return config_at(space, _told(run, found).centre)
 
     def _fewest(self) -> float:
@@ -226,7 +226,7 @@ class Combine(Method):
         """Which cells are dense (Algorithm 3, lines 8 to 11)."""
         query = self.query(run.candidates, run.search)
         assert self.min_points is not None
-        if self.form == "sums":
+        if self.opens == "sums":
             return np.asarray(run.unopened(query)["counts"].at_least(self.min_points).open() > 0)
         return self.dense(run.sum(query)["counts"], run.candidates, run.noise_variance())
 

@@ -33,8 +33,8 @@ from hushtune.privacy.bounds import Bound
 from hushtune.privacy.guarantee import Privacy
 from hushtune.seals.base import Seal
 
-Form = Literal["pairs", "sum", "noisy sum"]
-_POINTS: Mapping[Form, int] = {"pairs": 4_096, "sum": 512, "noisy sum": 512}  # of a space, if no candidates are given
+Opens = Literal["pairs", "sum", "noisy sum"]
+_POINTS: Mapping[Opens, int] = {"pairs": 4_096, "sum": 512, "noisy sum": 512}  # of a space, if no candidates are given
 _MANY = 16  # clients whose models are worth further processes
 
 
@@ -67,7 +67,7 @@ class Surface(Method):
             "argmax" takes the largest entry.
         voters: into how many parts each client splits its rows, with `Privacy(unit="record")`; each searches and has a
             model of its own.
-        form: what is opened; follows from kind, seal and privacy.
+        opens: what is opened; follows from kind, seal and privacy.
     """
 
     kind: Kind = "aplm"
@@ -79,7 +79,7 @@ class Surface(Method):
     spread: float = 0.02
     decode: Literal["smooth", "argmax"] = "smooth"
     voters: int = 1
-    form: Form | None = None
+    opens: Opens | None = None
     name: ClassVar[str] = "surface"
     adaptive: ClassVar[bool] = True
 
@@ -94,7 +94,7 @@ class Surface(Method):
             ("kind", KINDS),
             ("model", ("forest", "gp")),
             ("decode", ("smooth", "argmax")),
-            ("form", (None, *_POINTS)),
+            ("opens", (None, *_POINTS)),
         ):
             if not isinstance(getattr(self, field), str | None) or getattr(self, field) not in known:
                 raise SettingError(f"{field} must be one of {list(known)}, but got {getattr(self, field)!r}")
@@ -109,7 +109,7 @@ class Surface(Method):
         if self.candidates is not None and isinstance(space, Space) and space != self.candidates.space:
             raise SettingError("the method's candidates must be of the space that is tuned, but got another one")
         if isinstance(given, Space):
-            return self.candidates or given.sample(_POINTS[self._form(privacy, seal)])
+            return self.candidates or given.sample(_POINTS[self._opens(privacy, seal)])
         if self.candidates is not None and given != self.candidates:
             raise SettingError("give candidates to `tune` or to the method, but not different ones to both")
         return super().listed(given, privacy, seal)
@@ -118,7 +118,7 @@ class Surface(Method):
         """Adaptively: models fill the gaps."""
         return Search.adaptive()
 
-    def _form(self, privacy: Privacy | None, seal: Seal) -> Form:
+    def _opens(self, privacy: Privacy | None, seal: Seal) -> Opens:
         if privacy is None and seal.shows_each:
             return "pairs"
         if self.kind != "aplm":
@@ -130,25 +130,27 @@ class Surface(Method):
 
     def settled(self, facts: Facts) -> Surface:
         """With what is opened, and how many pairs of each client count."""
-        search, form = facts.search, self._form(facts.privacy, facts.seal)
+        search, opens = facts.search, self._opens(facts.privacy, facts.seal)
         most = min(MOST_SENT, search.trials if isinstance(search, Adaptive) else len(facts.candidates))
         send = min(self.send or most, most)
-        if self.form not in (None, form):
-            raise SettingError(f"form follows from kind, seal and privacy: it must be '{form}', but got '{self.form}'")
+        if self.opens not in (None, opens):
+            raise SettingError(
+                f"opens follows from kind, seal and privacy: it must be '{opens}', but got '{self.opens}'"
+            )
         if len(facts.candidates) < 2:
             raise SettingError("a surface needs at least 2 candidates, but got 1")
         if send < 2:
             raise SettingError(f"a surface needs at least 2 trials of each client, but got {send}")
-        if form == "pairs" and self.voters > 1:
+        if opens == "pairs" and self.voters > 1:
             raise SettingError(f"voters={self.voters} needs privacy with unit='record': without, a client is whole")
         if self.model == "gp" and facts.clients * send > MOST_FOR_PROCESS:
             raise SettingError(
                 f"model='gp' takes at most {MOST_FOR_PROCESS} pairs in all, but {facts.clients} clients send {send} "
                 f"each; try send={max(2, MOST_FOR_PROCESS // facts.clients)}"
             )
-        if form == "pairs" and not isinstance(search, Adaptive):
+        if opens == "pairs" and not isinstance(search, Adaptive):
             _told_apart(facts.candidates)
-        return replace(self, candidates=None, send=send, form=form)
+        return replace(self, candidates=None, send=send, opens=opens)
 
     def query(self, candidates: Candidates, search: Search) -> SentPairs | PredictedScores | CentredScores:
         """What each client is asked.
@@ -157,12 +159,12 @@ class Surface(Method):
             candidates: the public list.
             search: how clients fill their trials.
         """
-        if self.form is None or self.send is None:
+        if self.opens is None or self.send is None:
             raise SettingError("what is opened is not settled; ask `settled` first")
-        if self.form == "pairs":
+        if self.opens == "pairs":
             domain = candidates.space if isinstance(search, Adaptive) else candidates
             return SentPairs(search, domain, self.losses, self.send)
-        if self.form == "sum":
+        if self.opens == "sum":
             return PredictedScores(search, candidates, self.losses, self.send)
         return CentredScores(search, candidates, self.losses, self.send, self.spread)
 
@@ -172,13 +174,13 @@ class Surface(Method):
 
     def variants(self) -> Mapping[str, Surface]:
         """Both ways to decode the same noisy sum."""
-        if self.form != "noisy sum":
+        if self.opens != "noisy sum":
             return {}
         return {"argmax": replace(self, decode="argmax"), "smooth": replace(self, decode="smooth")}
 
     def total(self, candidates: Candidates, answered: int) -> float | None:
         """Centred scores add up to nearly 0."""
-        return 0.0 if self.form == "noisy sum" else None
+        return 0.0 if self.opens == "noisy sum" else None
 
     def known(self, parties: Sequence[Party], candidates: Candidates, search: Search) -> Mapping[str, float]:
         """gamma_p of the clients' own searches."""
@@ -197,7 +199,7 @@ class Surface(Method):
             return self._from_pairs(run, query)
         opened = run.sum(query)
         scores = opened["scores"]
-        if self.form == "noisy sum":
+        if self.opens == "noisy sum":
             if self.decode == "argmax":
                 return run.candidates[argmax(scores)]
             return run.candidates[smooth(scores, 0.0, run.noise_variance(), run.candidates).best]
@@ -207,7 +209,7 @@ class Surface(Method):
         return run.candidates[argmax(scores)]
 
     def _from_pairs(self, run: Openings, query: SentPairs) -> Config:
-        """The paper's form: all pairs are known, and the clients' own points are searched as well."""
+        """As in the paper: all pairs are known, and the clients' own points are searched as well."""
         clients: dict[str, Pairs] = {}
         clipped = 0
         for client, blocks in run.gather(query).items():
