@@ -39,12 +39,12 @@ def masked_run(tmp_path: Path, tamper: Any = None) -> tuple[Any, dict[str, Party
             replies[name] = respond(tamper(trip.name, name, message) if tamper else message, parties[name], THREE)
         return replies
 
-    asked = masked_request()
-    return opened(MASKED.server(RUN, THREE, asked.terms()), asked, exchange), parties, view
+    wanted = masked_request()
+    return opened(MASKED.server(RUN, THREE, wanted.terms()), wanted, exchange), parties, view
 
 
-def opened(server: ServerEnd, asked: Request, exchange: Any) -> Any:
-    ask = Ask(asked.to_bytes(), 5, 2**20, 3, True, None, 5)
+def opened(server: ServerEnd, wanted: Request, exchange: Any) -> Any:
+    ask = Ask(wanted.to_bytes(), 5, 2**20, 3, True, None, 5)
     return converse(server.open(ask), exchange, lambda: None)
 
 
@@ -96,11 +96,11 @@ def test_a_request_is_checked_in_every_trip_that_carries_it(
         masked_run(tmp_path, swap)
 
 
-def masked_opening(parties: dict[str, Party], first_round: int, asked: Request) -> Any:
+def masked_opening(parties: dict[str, Party], first_round: int, wanted: Request) -> Any:
     """A server that starts at a round of its choice; what it opened, or why not."""
-    server = MASKED.server(RUN, THREE, asked.terms(), first_round)
+    server = MASKED.server(RUN, THREE, wanted.terms(), first_round)
     try:
-        return opened(server, asked, lambda trip: {n: respond(m, parties[n], THREE) for n, m in trip.messages.items()})
+        return opened(server, wanted, lambda trip: {n: respond(m, parties[n], THREE) for n, m in trip.messages.items()})
     except ht.AbortedError as error:
         return str(error)
 
@@ -181,10 +181,10 @@ def test_a_message_of_another_seal_does_not_reach_the_runs_own(tmp_path: Path) -
         return message
 
     parties = {name: party(tmp_path, name=name) for name in THREE.ids}
-    asked = masked_request()
+    wanted = masked_request()
 
     def exchange(trip: Trip) -> dict[str, bytes]:
         return {n: respond(twice(trip.name, n, m), parties[n], THREE) for n, m in trip.messages.items()}
 
-    opened(MASKED.server(RUN, THREE, asked.terms()), asked, exchange)
+    opened(MASKED.server(RUN, THREE, wanted.terms()), wanted, exchange)
     assert len(seen) == 1

@@ -40,12 +40,12 @@ def test_agents_explore_on_their_own_machines_as_in_one_process(tmp_path: Path, 
 
 def test_an_agent_out_of_reach_makes_up_for_its_trials(tmp_path: Path) -> None:
     wire = Wire(tmp_path, clients=6)
-    asked: list[str] = []
+    seen: list[str] = []
 
     def fail(trip: str, node: str) -> str | None:
         if node == wire.nodes[1]:
-            asked.append(trip)
-        return "gone" if node == wire.nodes[1] and len(asked) == 2 else None
+            seen.append(trip)
+        return "gone" if node == wire.nodes[1] and len(seen) == 2 else None
 
     wire.fail = fail
     method = ht.Thompson(iterations=3, initial=2, features=10)

@@ -18,22 +18,22 @@ QUERY = ConfigSums(ht.Search(), SPACE.grid(x=4), (0.0, 1.0), 0.1, 4, "log", 1, F
 SUM = {"counts": np.array([4, 0]), "sums": np.array([2, 0, 3, 0])}
 
 
-def unopened(asked: list[Form]) -> Unopened:
+def unopened(seen: list[Form]) -> Unopened:
     def answer(query: Any, form: Form) -> Any:
-        asked.append(form)
+        seen.append(form)
         return form.of(SUM)
 
     return Unopened(QUERY, answer)
 
 
 def test_it_is_lazy_and_opens_one_form() -> None:
-    asked: list[Form] = []
-    total = unopened(asked)
+    seen: list[Form] = []
+    total = unopened(seen)
     mask = total["counts"].at_least(4)
     means = total["sums"].over(total["counts"], least=1)
-    assert asked == []
+    assert seen == []
     assert mask.open().tolist() == [1, 0]
-    assert asked == [Form("counts", at_least=4)]
+    assert seen == [Form("counts", at_least=4)]
     found = means.open()
     assert found[[0, 2]].tolist() == [0.5, 0.75]
     assert np.isnan(found[[1, 3]]).all()

@@ -35,9 +35,9 @@ SUMS = np.array([300, 700, 500, 0])
 CURATOR = ht.Curator()
 
 
-def curated(times: int = 3, scale: float = 10.0, randomness: Randomness | None = None, **bound: Any) -> CuratorOracle:
-    asked = Scores(**{"length": 4, "times": times, "steps": 100, "sensitivity": 100, **bound})
-    return CuratorOracle(SUMS, asked, 10, Noise(scale, "curator"), randomness or SystemRandomness())
+def made(times: int = 3, scale: float = 10.0, randomness: Randomness | None = None, **bound: Any) -> CuratorOracle:
+    scores = Scores(**{"length": 4, "times": times, "steps": 100, "sensitivity": 100, **bound})
+    return CuratorOracle(SUMS, scores, 10, Noise(scale, "curator"), randomness or SystemRandomness())
 
 
 def tune(clients: list[ht.Client], candidates: ht.Candidates, method: Any, **changes: Any) -> ht.Result:
@@ -49,13 +49,13 @@ def tune(clients: list[ht.Client], candidates: ht.Candidates, method: Any, **cha
 
 
 def test_no_more_tests_than_announced() -> None:
-    asked = curated(times=2)
-    asked.above_threshold(Fraction(1, 2), [0, 1, 2, 3])
-    asked.noisy_max("exponential")
-    for again in (lambda: asked.above_threshold(Fraction(1, 2), [0]), lambda: asked.noisy_max("permute-and-flip")):
+    oracle = made(times=2)
+    oracle.above_threshold(Fraction(1, 2), [0, 1, 2, 3])
+    oracle.noisy_max("exponential")
+    for again in (lambda: oracle.above_threshold(Fraction(1, 2), [0]), lambda: oracle.noisy_max("permute-and-flip")):
         with pytest.raises(HushtuneError, match="more of a curator than the 2 tests"):
             again()
-    assert len(asked.answers) == 2
+    assert len(oracle.answers) == 2
 
 
 def test_a_test_counts_even_if_its_answer_is_not_taken() -> None:
@@ -68,16 +68,16 @@ def test_a_test_counts_even_if_its_answer_is_not_taken() -> None:
             self.seen.append(at)
             raise ValueError("not this one")
 
-    asked = curated(times=1)
-    assert asked.above_threshold(Fraction(-9), Nosy([3, 1])) == 3
+    oracle = made(times=1)
+    assert oracle.above_threshold(Fraction(-9), Nosy([3, 1])) == 3
     with pytest.raises(HushtuneError):
-        asked.above_threshold(Fraction(-9), Nosy([3, 1]))
+        oracle.above_threshold(Fraction(-9), Nosy([3, 1]))
     assert Nosy.seen == []
 
 
 def test_there_is_nothing_to_be_had_but_answers() -> None:
-    assert [name for name in dir(curated()) if not name.startswith("_")] == ["above_threshold", "answers", "noisy_max"]
-    assert "700" not in repr(curated())
+    assert [name for name in dir(made()) if not name.startswith("_")] == ["above_threshold", "answers", "noisy_max"]
+    assert "700" not in repr(made())
 
 
 @pytest.mark.parametrize("scale", [10.0, 9.0001])
@@ -90,15 +90,15 @@ def test_answers_are_the_mechanisms_own_with_noise_rounded_up(scale: float) -> N
             return SimulatedRandomness(seed, "curated")
 
         place = selection.above_threshold(SUMS, 500, 10, order, source())
-        asked = curated(scale=scale, randomness=source())
-        assert asked.above_threshold(Fraction(1, 2), order) == place
-        assert asked.answers == [NONE if place is None else place]
+        oracle = made(scale=scale, randomness=source())
+        assert oracle.above_threshold(Fraction(1, 2), order) == place
+        assert oracle.answers == [NONE if place is None else place]
         for name, mechanism in (
             ("permute-and-flip", selection.permute_and_flip),
             ("exponential", selection.exponential),
         ):
-            asked = curated(scale=scale, randomness=source())
-            assert asked.noisy_max(name) == mechanism(SUMS, 10, source())  # type: ignore[arg-type]
+            oracle = made(scale=scale, randomness=source())
+            assert oracle.noisy_max(name) == mechanism(SUMS, 10, source())  # type: ignore[arg-type]
 
 
 def test_levels_are_compared_as_integers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,22 +107,22 @@ def test_levels_are_compared_as_integers(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(
         selection, "above_threshold", lambda sums, threshold, scale, *rest: seen.append((threshold, scale))
     )
-    asked = curated(scale=2.0**53 / 4 + 0.5, times=3)
+    oracle = made(scale=2.0**53 / 4 + 0.5, times=3)
     for level in (Fraction(1, 3), Fraction(2, 3), Fraction(10**30 + 1, 10**30)):
-        asked.above_threshold(level, [0])
+        oracle.above_threshold(level, [0])
     assert [type(value) for pair in seen for value in pair] == [int] * 6
     assert [threshold for threshold, _ in seen] == [333, 667, 1000]
 
 
 def test_an_answer_is_a_plain_integer_whatever_the_order_is_made_of() -> None:
-    asked = curated()
-    asked.above_threshold(Fraction(-9), np.array([3, 1]))  # type: ignore[arg-type]
-    assert json.loads(json.dumps(asked.answers)) == [3]
+    oracle = made()
+    oracle.above_threshold(Fraction(-9), np.array([3, 1]))  # type: ignore[arg-type]
+    assert json.loads(json.dumps(oracle.answers)) == [3]
 
 
 def test_no_noise_is_refused() -> None:
     with pytest.raises(ht.SettingError, match="scale"):
-        curated(scale=0.0).above_threshold(Fraction(1, 2), [0])
+        made(scale=0.0).above_threshold(Fraction(1, 2), [0])
 
 
 # ---- answers on record -------------------------------------------------------------------------------
@@ -224,8 +224,8 @@ def _scores(method: Any, run: Any, **changes: Any) -> Any:
 def test_a_method_that_asks_more_than_it_announced_is_stopped(
     make_clients: Make, candidates: ht.Candidates, tmp_path: Path
 ) -> None:
-    def greedy(curated: Oracle) -> int:
-        return [curated.noisy_max("exponential") for _ in range(2)][-1]
+    def greedy(made: Oracle) -> int:
+        return [made.noisy_max("exponential") for _ in range(2)][-1]
 
     method = ask(lambda method, run: run.curate(_scores(method, run), greedy))
     with pytest.raises(HushtuneError, match="more of a curator than the 1 tests"):
@@ -263,8 +263,8 @@ def test_answers_that_were_seen_are_not_drawn_again(
         drawn.append(selection.exponential(*args))
         return drawn[-1]
 
-    def failing(curated: Oracle) -> int:
-        place = curated.noisy_max("exponential")
+    def failing(made: Oracle) -> int:
+        place = made.noisy_max("exponential")
         if len(drawn) == 1:
             raise RuntimeError("whatever it is")
         return place

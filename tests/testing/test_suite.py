@@ -220,13 +220,13 @@ def test_a_sum_that_is_not_exact(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @register
 @dataclass(frozen=True)
-class Asked(Query):
+class Listed(Query):
     """A query that can be wrong in several ways."""
 
     numbers: Any = (1, 2)
     length: int = 4
     words: str = "numbers"
-    name: ClassVar[str] = "test-asked"
+    name: ClassVar[str] = "test-listed"
     version: ClassVar[int] = 1
 
     @property
@@ -250,7 +250,7 @@ class Asked(Query):
 
 
 @dataclass(frozen=True)
-class Tupled(Asked):
+class Tupled(Listed):
     name: ClassVar[str] = "test-tupled"
 
     def __post_init__(self) -> None:
@@ -258,7 +258,7 @@ class Tupled(Asked):
 
 
 @dataclass(frozen=True)
-class Unhashable(Asked):
+class Unhashable(Listed):
     numbers: list[int] = field(default_factory=list)
 
 
@@ -267,8 +267,8 @@ def test_what_a_query_may_not_be() -> None:
         check_query(Tupled())
     register(Tupled)
     check_query(Tupled())
-    with pytest.raises(AssertionError, match="'test-asked' is another one once it was JSON"):
-        check_query(Asked())
+    with pytest.raises(AssertionError, match="'test-listed' is another one once it was JSON"):
+        check_query(Listed())
     with pytest.raises(AssertionError, match=r"blocks .* must add up to the bound's length 4"):
         check_query(Tupled(length=5))
     with pytest.raises(AssertionError, match="must say what its vector means"):

@@ -44,7 +44,7 @@ from hushtune.seals.registry import expected
 
 _MOST_RUNS = 16  # that a client has keys for at one time
 _TERMS = "terms"  # the name under which a ledger keeps what a run's requests have in common
-_ASKED = "asked"  # and, with a step, the one request that a client prepares for and answers in that step
+_PINNED = "asked"  # and, with a step, the one request that a client prepares for and answers in that step
 _OTHER_TERMS = "the request's seal, privacy, noise or plan is not what the run began with"
 
 
@@ -170,7 +170,7 @@ class Books:
         if self.ledger is None:
             return reply
         self.ensure(None)
-        also = [*((name, asked, b"") for name, asked in pins), *((place, digest, reply) for place in places[1:])]
+        also = [*((name, question, b"") for name, question in pins), *((place, digest, reply) for place in places[1:])]
         return self.ledger.commit(charge, run, places[0], digest, reply, also)
 
 
@@ -244,7 +244,7 @@ def _forget_the_oldest(party: Party) -> None:
 
 def _pin(request: Request) -> tuple[str, bytes]:
     """What a ledger keeps so that no other request is prepared for in the same step: preparing takes data and time."""
-    return f"{_ASKED} step {request.step}", request.asked
+    return f"{_PINNED} step {request.step}", request.question
 
 
 def _pin_terms(request: Request) -> tuple[str, bytes]:

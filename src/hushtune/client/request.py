@@ -72,8 +72,8 @@ class Request:
         )
 
     @cached_property
-    def asked(self) -> bytes:
-        """Stands for what is asked: the query, and the form of its sum."""
+    def question(self) -> bytes:
+        """A digest that stands for what is asked: the query, and the form of its sum."""
         form = self.form.to_json() if self.form is not None else None
         return hashlib.sha256(json.dumps([query_to_json(self.query), form], sort_keys=True).encode()).digest()
 

@@ -196,10 +196,10 @@ class FlowerFederation(RemoteFederation):
             for node, letter in letters.items()
         }
         replies = list(self._grid.send_and_receive(messages.values(), timeout=self._timeout))
-        asked = {message.metadata.message_id: node for node, message in messages.items()}
+        waiting = {message.metadata.message_id: node for node, message in messages.items()}
         received: dict[Id, bytes | Dropped] = dict.fromkeys(letters, Dropped(f"no reply within {self._timeout:g} s"))
         for reply in replies:
-            node = asked.pop(reply.metadata.reply_to_message_id, None)
+            node = waiting.pop(reply.metadata.reply_to_message_id, None)
             if node is not None:
                 received[node] = _read(reply)
         return received

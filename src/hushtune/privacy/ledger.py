@@ -385,9 +385,9 @@ class Ledger:
                 return earlier
             if charge is not None:
                 self._record(db, charge)
-            for name, asked, kept in [(step, request, reply), *also]:
-                if _answered(db, run, name, asked) is None:
-                    db.execute("INSERT INTO steps VALUES (?,?,?,?)", (run, name, asked, kept))
+            for name, sent, kept in [(step, request, reply), *also]:
+                if _answered(db, run, name, sent) is None:
+                    db.execute("INSERT INTO steps VALUES (?,?,?,?)", (run, name, sent, kept))
         return reply
 
     def mark_opened(self, run: str) -> None:

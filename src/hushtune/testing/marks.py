@@ -97,8 +97,8 @@ def check_tests(seal: Seal, unit: Unit, clients: int, seed: int) -> None:
         with TemporaryDirectory(prefix="hushtune-") as place:
             wire = LocalFederation(_parties(clients, voters, failing), Path(place), seed=seed + turn, jobs=1)
             privacy, simulation = Privacy(*_PRIVACY, unit=unit), Simulation(seed + turn)
-            asked: dict[str, Any] = {"method": Asks(voters), "privacy": privacy, "seal": seal, "search": Search()}
-            result = tune(wire, CANDIDATES, **asked, simulation=simulation, observer=Silent())
+            options: dict[str, Any] = {"method": Asks(voters), "privacy": privacy, "seal": seal, "search": Search()}
+            result = tune(wire, CANDIDATES, **options, simulation=simulation, observer=Silent())
         answers.append(np.reshape(result.opened[0].blocks[ANSWERS], (_TIMES, 3)))
         epsilons |= {event.epsilon for event in result.plan if isinstance(event, PureTests)}
     (epsilon,) = epsilons

@@ -54,8 +54,8 @@ def check_noise(seal: Seal, unit: Unit = "client", clients: int = 10, seed: int 
     with TemporaryDirectory(prefix="hushtune-") as place:
         wire = LocalFederation(parties, Path(place), seed=seed, jobs=1)
         method = Totals(_SUMS, _LENGTH, voters=vectors.shape[1])
-        asked: dict[str, Any] = {"privacy": Privacy(4.0, unit=unit), "seal": seal, "search": Search()}
-        result = tune(wire, CANDIDATES, method=method, **asked, simulation=Simulation(seed), observer=Silent())
+        options: dict[str, Any] = {"privacy": Privacy(4.0, unit=unit), "seal": seal, "search": Search()}
+        result = tune(wire, CANDIDATES, method=method, **options, simulation=Simulation(seed), observer=Silent())
     exact = vectors[len(failing) : -1].sum(axis=(0, 1))
     opened = np.array([one.blocks["numbers"] for one in result.opened])
     _compare(opened - exact, _expected(result, seal, clients))

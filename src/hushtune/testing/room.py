@@ -128,10 +128,10 @@ class Room:
 
     def _check_books(self) -> None:
         """What was spent is within epsilon and on record everywhere; then nothing more can be had."""
-        asked, spent = self.result.privacy, self.result.spent
-        assert asked is not None
-        within = 0 < spent.epsilon <= asked.epsilon and spent.delta <= asked.delta
-        expect(within, f"spent {spent}, which is not within ({asked.epsilon}, {asked.delta})")
+        stated, spent = self.result.privacy, self.result.spent
+        assert stated is not None
+        within = 0 < spent.epsilon <= stated.epsilon and spent.delta <= stated.delta
+        expect(within, f"spent {spent}, which is not within ({stated.epsilon}, {stated.delta})")
         ledgers = self._ledgers("first")
         for ledger in ledgers:
             charged = [entry.charge.events for entry in ledger.entries()]

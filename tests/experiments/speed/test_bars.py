@@ -76,10 +76,10 @@ def test_of_hushtune_itself_only_the_time_counts(tmp_path: Path) -> None:
 
 def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands = bars.chosen(TABLE, True, [])
-    run, asked = bars._run, []
+    run, ran = bars._run, []
 
     def interrupted(command: Command, work: Path) -> Measured:
-        asked.append(command)
+        ran.append(command)
         if command is PROPOSE:
             raise KeyboardInterrupt
         return run(command, work)
@@ -89,9 +89,9 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         list(bars.measure(TABLE, commands, tmp_path, QUIET))
     first = json.loads((tmp_path / "bars.json").read_text())
     assert list(first) == [SUMS.arguments]
-    monkeypatch.setattr(bars, "_run", lambda command, work: asked.append(command) or run(command, work))
+    monkeypatch.setattr(bars, "_run", lambda command, work: ran.append(command) or run(command, work))
     rows = {row["name"]: row for row in bars.measure(TABLE, commands, tmp_path, QUIET)}
-    assert asked == [SUMS, PROPOSE, PROPOSE, WRONG]
+    assert ran == [SUMS, PROPOSE, PROPOSE, WRONG]
     assert rows["few"]["seconds"] == first[SUMS.arguments]["seconds"]
     assert list(json.loads((tmp_path / "bars.json").read_text())) == [SUMS.arguments, PROPOSE.arguments]
     bars.finished(commands, tmp_path)

@@ -131,14 +131,14 @@ def test_a_cluster_may_be_small_even_if_all_cells_are_dense() -> None:
     method = ht.Combine("dbscan", cell=1.0, min_points=1, within=1.0, most=26)
     result = tune(clients(4), method=method)
     assert result.notes["dense cells"] == 2.0
-    asked = {}
+    seen = {}
 
     class Seen(Replay):
         def unopened(self, query: Any) -> Any:
-            return Unopened(query, lambda query, form: asked.setdefault(form.block, form) and self._form(query, form))
+            return Unopened(query, lambda query, form: seen.setdefault(form.block, form) and self._form(query, form))
 
     result.method.run(Seen(result.run, GRID, ht.Search(), 4, result.opened))
-    assert asked["sums"].least == asked["sums"].step  # one point
+    assert seen["sums"].least == seen["sums"].step  # one point
 
 
 def test_a_cell_is_told_only_up_to_what_makes_it_dense() -> None:

@@ -83,8 +83,8 @@ def facts(privacy: ht.Privacy | None = RECORD, clients: int = 4, seal: Any = CUR
 
 
 def query(**changes: Any) -> CandidateScores:
-    asked = CandidateScores(CANDIDATES, 0, (0.0, 1.0), 19, STEPS)
-    return replace(asked, **changes)
+    one = CandidateScores(CANDIDATES, 0, (0.0, 1.0), 19, STEPS)
+    return replace(one, **changes)
 
 
 def party(folder: Path, objective: Any, data: Any = None) -> Party:
@@ -126,12 +126,12 @@ def test_a_unit_that_fails_sends_zeros_and_the_reason_stays_there(tmp_path: Path
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=5, max_size=5))
 @settings(max_examples=60)
 def test_whatever_losses_are_scores_are_within_the_bound_or_refused(losses: list[float]) -> None:
-    asked = query()
+    one = query()
     try:
-        found = asked.answer(SimpleNamespace(losses=lambda configs, seed: np.array(losses)))  # type: ignore[arg-type]
+        found = one.answer(SimpleNamespace(losses=lambda configs, seed: np.array(losses)))  # type: ignore[arg-type]
     except HushtuneError:
         return
-    asked.bound.check(found)
+    one.bound.check(found)
 
 
 def test_queries_and_methods_survive_being_written_down() -> None:
@@ -172,11 +172,11 @@ def test_a_record_moves_every_sum_by_one_units_scores_at_the_most(tmp_path: Path
     assert 0 < largest <= ht.ProposeTest(voters).sensitivity(voters) == STEPS
 
 
-def _score(rows: Any, asked: CandidateScores) -> Any:
+def _score(rows: Any, one: CandidateScores) -> Any:
     """One unit's scores, where a candidate's loss is the mean over shared rows, shape (rows, candidates)."""
-    low, high = asked.losses
+    low, high = one.losses
     losses = low + (high - low) * np.mean(rows, axis=0)
-    return asked.answer(SimpleNamespace(losses=lambda configs, seed: losses))  # type: ignore[arg-type]
+    return one.answer(SimpleNamespace(losses=lambda configs, seed: losses))  # type: ignore[arg-type]
 
 
 @settings(max_examples=80)
@@ -189,12 +189,12 @@ def test_a_protected_row_moves_every_units_scores_a_little(
     data: st.DataObject, rows: int, losses: tuple[float, float]
 ) -> None:
     """Units of four kinds, each with its own loss on each row; one of the rows they share changes."""
-    asked, kinds, each_kind = query(losses=losses), 4, 1000
+    wanted, kinds, each_kind = query(losses=losses), 4, 1000
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     before = rng.choice([0.0, 0.5, 1.0, rng.random()], (kinds, rows, 5))
     after = before.copy()
     after[:, data.draw(st.integers(0, rows - 1))] = rng.choice([0.0, 1.0], (kinds, 5))
-    one, other = (each_kind * sum(_score(kind, asked) for kind in them) for them in (before, after))
+    one, other = (each_kind * sum(_score(kind, wanted) for kind in them) for them in (before, after))
     assert _changed(one, other) <= ht.NoisyMax(validation=rows).sensitivity(kinds * each_kind)
 
 
@@ -204,8 +204,8 @@ def test_a_protected_row_does_not_move_a_score_by_two_steps_if_it_is_worth_one()
     before[0] = 0.5
     after = before.copy()
     after[1] = 1.0
-    units, asked = 2000, query()
-    moved = _changed(units * _score(before, asked), units * _score(after, asked))
+    units, one = 2000, query()
+    moved = _changed(units * _score(before, one), units * _score(after, one))
     assert moved <= ht.NoisyMax(validation=1024).sensitivity(units)
 
 

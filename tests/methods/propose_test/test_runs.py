@@ -349,14 +349,14 @@ def test_a_noisy_maximum_on_record_is_a_candidate(tmp_path: Path) -> None:
 # ---- what a client accepts ---------------------------------------------------------------------------
 
 ROSTER = Roster(("a", "b"))
-ASKED = query(times=19)
+QUERY = query(times=19)
 PRIVACY = ht.Privacy(2.0)
-NOISE = calibrate((ASKED.bound,), PRIVACY, Sums(), "curator")
-PLAN = plan_of((ASKED.bound,), PRIVACY, NOISE)
+NOISE = calibrate((QUERY.bound,), PRIVACY, Sums(), "curator")
+PLAN = plan_of((QUERY.bound,), PRIVACY, NOISE)
 
 
 def request(**changes: Any) -> Request:
-    return replace(Request("0" * 32, 0, ROSTER.digest(), ASKED, None, CURATOR, NOISE, PRIVACY, 1, PLAN), **changes)
+    return replace(Request("0" * 32, 0, ROSTER.digest(), QUERY, None, CURATOR, NOISE, PRIVACY, 1, PLAN), **changes)
 
 
 def test_a_client_answers_an_honest_request_and_is_charged_for_all_tests(tmp_path: Path) -> None:
@@ -431,6 +431,6 @@ def test_a_step_is_answered_for_one_request_only(tmp_path: Path) -> None:
     one = party(tmp_path, Loss(BEST_IS_THIRD))
     first = respond(request().to_bytes(), one, ROSTER)
     assert respond(request().to_bytes(), one, ROSTER) == first
-    other = request(query=replace(ASKED, losses=(0.0, 2.0)))
+    other = request(query=replace(QUERY, losses=(0.0, 2.0)))
     header, _ = unpack(respond(other.to_bytes(), one, ROSTER))
     assert header["kind"] == "refused"

@@ -63,21 +63,21 @@ def parties(tmp_path: Path, count: int = 4, seed: int = 5, objective: Any = None
     return list(LocalFederation(clients, tmp_path / "home", seed=seed, jobs=1).parties.values())
 
 
-def fill(asked: Explorers, those: Sequence[Party], private: bool = True) -> list[int]:
+def fill(query: Explorers, those: Sequence[Party], private: bool = True) -> list[int]:
     """What a bar shows, but for steps of nothing."""
     shown: list[int] = []
 
     def advance(done: int, who: int | None = None, /) -> None:
         shown.append(done)
 
-    search, domain = asked.scored
+    search, domain = query.scored
     search.fill(those, domain, 1, advance, private)
     assert sum(shown) == search.work(len(those), domain)
     return [count for count in shown if count]
 
 
-def found(asked: Explorers, party: Party) -> list[tuple[ht.Config, float]]:
-    return Exploration(0, asked=asked).found(party)
+def found(query: Explorers, party: Party) -> list[tuple[ht.Config, float]]:
+    return Exploration(0, query=query).found(party)
 
 
 def calls(tmp_path: Path, at: int = 0) -> list[str]:
@@ -85,22 +85,22 @@ def calls(tmp_path: Path, at: int = 0) -> list[str]:
 
 
 def test_agents_begin_in_their_own_sub_regions(tmp_path: Path) -> None:
-    asked = explorers(number=0)
+    query = explorers(number=0)
     those = parties(tmp_path)
-    fill(asked, those)
+    fill(query, those)
     for at, party in enumerate(those):
-        configs = [config for config, _ in found(asked, party)]
+        configs = [config for config, _ in found(query, party)]
         assert set(regions_of(SPACE, SPACE.encode(configs), 2).tolist()) == {at % 2}
         assert len({config_key(config) for config in configs}) == 4
 
 
 def test_a_sub_region_with_too_few_points_is_left(tmp_path: Path) -> None:
     few = SPACE.candidates([{"x": 0.1, "y": 0.5}, {"x": 0.8, "y": 0.5}, {"x": 0.9, "y": 0.5}])
-    asked = explorers(candidates=few, number=0, initial=3)
+    query = explorers(candidates=few, number=0, initial=3)
     those = parties(tmp_path)
-    fill(asked, those)
-    assert found(asked, those[0])[0][0]["x"] == 0.1
-    assert len(found(asked, those[0])) == 3
+    fill(query, those)
+    assert found(query, those[0])[0][0]["x"] == 0.1
+    assert len(found(query, those[0])) == 3
 
 
 def test_nothing_is_scored_twice_and_nothing_repeats(tmp_path: Path) -> None:
@@ -120,14 +120,14 @@ def test_an_agent_that_missed_iterations_makes_up_for_them(tmp_path: Path) -> No
 def test_agents_together_try_what_each_tries_alone(tmp_path: Path) -> None:
     shared = tuple(np.random.default_rng(0).normal(size=20).tolist())
     for refine in (False, True):
-        asked = explorers(run=f"{int(refine)}" * 32, number=4, shared=shared, refine=refine)
+        query = explorers(run=f"{int(refine)}" * 32, number=4, shared=shared, refine=refine)
         together, alone = parties(tmp_path / "t", seed=9), parties(tmp_path / "a", seed=9)
         for folder in ("t", "a"):
             (tmp_path / folder).mkdir(exist_ok=True)
-        fill(asked, together)
+        fill(query, together)
         for party in alone:
-            fill(asked, [party])
-        assert [found(asked, p) for p in together] == [found(asked, p) for p in alone]
+            fill(query, [party])
+        assert [found(query, p) for p in together] == [found(query, p) for p in alone]
 
 
 def test_runs_keep_their_trials_apart(tmp_path: Path) -> None:
@@ -139,30 +139,30 @@ def test_runs_keep_their_trials_apart(tmp_path: Path) -> None:
 def test_with_full_chance_agents_follow_the_vectors(tmp_path: Path) -> None:
     """decay=0: every iteration takes the best untried point of the surface that was sent."""
     shared = tuple(np.random.default_rng(1).normal(size=20).tolist())
-    asked = explorers(number=2, shared=shared, decay=0.0)
+    query = explorers(number=2, shared=shared, decay=0.0)
     those = parties(tmp_path)
-    fill(asked, those)
-    scores = surface(asked, CANDIDATES.encoded)
+    fill(query, those)
+    scores = surface(query, CANDIDATES.encoded)
     for party in those:
-        trials = [CANDIDATES.index(config) for config, _ in found(asked, party)]
+        trials = [CANDIDATES.index(config) for config, _ in found(query, party)]
         left = [at for at in np.argsort(-scores) if at not in trials[:4]]
         assert trials[4:] == left[:2]
 
 
 def test_alone_agents_find_the_best_point(tmp_path: Path) -> None:
-    asked = explorers(number=25)
+    query = explorers(number=25)
     those = parties(tmp_path)
-    fill(asked, those)
+    fill(query, those)
     best = min((config["x"] - 0.3) ** 2 + (config["y"] - 0.7) ** 2 for config in CANDIDATES)
-    assert all(min(loss for _, loss in found(asked, party)) == pytest.approx(best) for party in those)
+    assert all(min(loss for _, loss in found(query, party)) == pytest.approx(best) for party in those)
 
 
 def test_refined_points_lie_between_the_candidates(tmp_path: Path) -> None:
     mixed = ht.Space(x=ht.Float(0.0, 1.0), y=ht.Float(0.0, 1.0), n=ht.Int(1, 3), kind=ht.Choice(["a", "b"]))
-    asked = explorers(candidates=mixed.sample(32), number=6, refine=True)
+    query = explorers(candidates=mixed.sample(32), number=6, refine=True)
     those = parties(tmp_path)
-    fill(asked, those)
-    tried = [config for config, _ in found(asked, those[0])]
+    fill(query, those)
+    tried = [config for config, _ in found(query, those[0])]
     known = {config_key(config) for config in mixed.sample(32)}
     assert all(mixed.has(config) for config in tried)
     assert any(config_key(config) not in known for config in tried)
@@ -171,11 +171,11 @@ def test_refined_points_lie_between_the_candidates(tmp_path: Path) -> None:
 
 def test_what_has_no_loss_is_counted_locally_and_kept_out(tmp_path: Path) -> None:
     those = parties(tmp_path, objective=Bowl(fails=lambda config: config["x"] < 0.5))
-    asked = explorers(number=6)
-    fill(asked, those)
-    trials = found(asked, those[0])
+    query = explorers(number=6)
+    fill(query, those)
+    trials = found(query, those[0])
     assert len(trials) == 10
-    _, values = asked.observed(trials)
+    _, values = query.observed(trials)
     assert np.isnan(values).any()
     log = (those[0].folder / "client.log").read_text()
     assert "4 of 4 new configs have no finite loss" in log
@@ -183,23 +183,23 @@ def test_what_has_no_loss_is_counted_locally_and_kept_out(tmp_path: Path) -> Non
 
 def test_an_agent_without_any_loss_has_nothing_to_say(tmp_path: Path) -> None:
     those = parties(tmp_path, objective=Bowl(fails=lambda config: True))
-    asked = explorers()
-    fill(asked, those)
+    query = explorers()
+    fill(query, those)
     with pytest.raises(ht.HushtuneError, match="no config has a finite loss"):
-        asked.trials(those[0])
+        query.trials(those[0])
 
 
 def test_a_failing_objective_stays_inside_and_is_not_tried_again(tmp_path: Path) -> None:
     those = parties(tmp_path, objective=Bowl(error=RuntimeError("secret 42")))
-    asked = explorers()
-    fill(asked, those)
+    query = explorers()
+    fill(query, those)
     assert all(party.failure is not None for party in those)
     assert "secret 42" in (those[0].folder / "client.log").read_text()
     before = len(calls(tmp_path))
-    fill(asked, parties(tmp_path, objective=Bowl(error=RuntimeError("secret 42"))))
+    fill(query, parties(tmp_path, objective=Bowl(error=RuntimeError("secret 42"))))
     assert len(calls(tmp_path)) == before
     with pytest.raises(ht.HushtuneError):
-        asked.trials(those[0])
+        query.trials(those[0])
 
 
 def test_a_bar_shows_the_same_numbers_whoever_fails(tmp_path: Path) -> None:
@@ -223,9 +223,9 @@ def test_a_client_with_a_study_only_brings_its_trials(tmp_path: Path) -> None:
         study.add_trial(trial)
     client = ht.Client(trials=study)
     (party,) = LocalFederation([client], tmp_path / "home", seed=0).parties.values()
-    asked = explorers(regions=1)
-    fill(asked, [party])
-    assert len(asked.trials(party)) == 3
+    query = explorers(regions=1)
+    fill(query, [party])
+    assert len(query.trials(party)) == 3
 
 
 def test_answering_makes_up_for_missing_trials(tmp_path: Path) -> None:

@@ -51,34 +51,34 @@ def test_no_agents_vector_is_longer_than_its_bound(
     vector: list[float], agents: int, regions: int, number: int, norm: float | None
 ) -> None:
     """Whatever its model says, whoever it is, in every iteration."""
-    asked = query(number=number, regions=regions, norm=norm)
+    one = query(number=number, regions=regions, norm=norm)
     within = shortened(np.array([vector]), norm, regions)[0]
     table = Weights(agents, regions, attention(number + 1)).table()
     for assigned in range(regions):
-        found = np.trunc(np.outer(table[assigned], within).ravel() / asked.step(agents) * (1 - 1e-12)).astype(np.int64)
-        asked.bound.check(found)
+        found = np.trunc(np.outer(table[assigned], within).ravel() / one.step(agents) * (1 - 1e-12)).astype(np.int64)
+        one.bound.check(found)
 
 
 def test_the_bound_is_reached_so_less_noise_would_not_do(tmp_path: Path) -> None:
     """An agent with a long vector sends nearly the norm that noise is calibrated to."""
     those = parties(tmp_path, count=4)
-    asked = query(norm=1e-3)
-    vector = contribution(asked, those[0], WHOLE, private=True)
-    assert 0.9 * asked.bound.norm < np.linalg.norm(vector) <= asked.bound.norm
+    one = query(norm=1e-3)
+    vector = contribution(one, those[0], WHOLE, private=True)
+    assert 0.9 * one.bound.norm < np.linalg.norm(vector) <= one.bound.norm
 
 
 def test_the_sum_stands_for_the_papers_weighted_average(tmp_path: Path) -> None:
     """Algorithm 1, line 10, without noise: sum over n of phi_n^(i) times n's clipped vector."""
     those = parties(tmp_path, count=5)
-    asked = query()
-    total = np.sum([contribution(asked, party, WHOLE, private=True) for party in those], axis=0) * asked.step(5)
+    one = query()
+    total = np.sum([contribution(one, party, WHOLE, private=True) for party in those], axis=0) * one.step(5)
     expected = np.zeros((2, 12))
     for at, party in enumerate(those):
-        points, values = asked.observed(asked.trials(party))
-        own = weights(asked.phi(points)[None], values[None], np.array([asked.variance]), None)
+        points, values = one.observed(one.trials(party))
+        own = weights(one.phi(points)[None], values[None], np.array([one.variance]), None)
         phi = Weights(5, 2, 16.0).table()[at % 2]
         expected += np.outer(phi, shortened(own, None, 2)[0])
-    assert np.abs(total.reshape(2, 12) - expected).max() < 5 * asked.step(5)
+    assert np.abs(total.reshape(2, 12) - expected).max() < 5 * one.step(5)
 
 
 def test_a_failing_agent_sends_zeros(tmp_path: Path) -> None:

@@ -242,9 +242,9 @@ def test_a_ledger_refuses_a_run_beyond_its_limit_before_anybody_explores(tmp_pat
 # ---- a server that lies ------------------------------------------------------------------------------
 
 
-def request_of(asked: Any, step: int, plan: Any, run: str = RUN) -> bytes:
+def request_of(wanted: Any, step: int, plan: Any, run: str = RUN) -> bytes:
     noise = ht.Curator().noise(5_000.0)
-    return Request(run, step, ROSTER.digest(), asked, None, ht.Curator(), noise, LOOSE, 1, plan).to_bytes()
+    return Request(run, step, ROSTER.digest(), wanted, None, ht.Curator(), noise, LOOSE, 1, plan).to_bytes()
 
 
 ROSTER = Roster(("client-00", "client-01"))
@@ -278,9 +278,9 @@ def test_one_step_has_one_request_and_a_query_is_of_its_run(tmp_path: Path) -> N
     clients = [ht.Client([str(tmp_path / f"calls-{at}")], Bowl()) for at in range(2)]
     party = LocalFederation(clients, tmp_path / "home", jobs=1).parties["client-00"]
 
-    def keys(asked: Any, number: int = 0) -> dict[str, Any]:
+    def keys(wanted: Any, number: int = 0) -> dict[str, Any]:
         seal = ht.Masked()
-        content = Request(RUN, 0, ROSTER.digest(), asked, None, seal, seal.noise(5_000.0), LOOSE, 1, plan).to_bytes()
+        content = Request(RUN, 0, ROSTER.digest(), wanted, None, seal, seal.noise(5_000.0), LOOSE, 1, plan).to_bytes()
         message = pack({"kind": "masked", "run": RUN, "trip": "keys", "round": number}, content)
         return unpack(respond(message, party, ROSTER, lambda request: request.query.trials(party)))[0]  # type: ignore[attr-defined]
 

@@ -31,7 +31,7 @@ class Losses:
         return self._losses
 
 
-def asked(query: Any, losses: list[float]) -> list[int]:
+def votes_of(query: Any, losses: list[float]) -> list[int]:
     party: Party = Losses(losses)  # type: ignore[assignment]
     answer = query.bound.check(query.answer(party))
     return list(map(int, answer))
@@ -48,24 +48,26 @@ def asked(query: Any, losses: list[float]) -> list[int]:
     ],
 )
 def test_approvals_are_what_is_close_to_the_best(k: int, losses: list[float], expected: list[int]) -> None:
-    assert asked(Approvals(k, 0.02 + 1e-12, CANDIDATES, 0), losses) == expected
+    assert votes_of(Approvals(k, 0.02 + 1e-12, CANDIDATES, 0), losses) == expected
 
 
 def test_a_soft_ballot_is_centred_scaled_and_ordered_by_loss() -> None:
     query = SoftVotes(CANDIDATES, 0)
-    found = asked(query, [0.1, 0.2, 0.3, 0.4, 0.5])
+    found = votes_of(query, [0.1, 0.2, 0.3, 0.4, 0.5])
     assert found == sorted(found, reverse=True)
     assert abs(sum(found)) <= 2
     assert query.bound.norm - 3 <= np.linalg.norm(found) <= query.bound.norm
-    assert asked(query, [1.1, 1.2, 1.3, 1.4, 1.5]) == pytest.approx(found, abs=1)  # whatever the losses' own scale is
-    assert asked(query, [1.0, 2.0, 3.0, 4.0, 5.0]) == pytest.approx(found, abs=1)
+    assert votes_of(query, [1.1, 1.2, 1.3, 1.4, 1.5]) == pytest.approx(
+        found, abs=1
+    )  # whatever the losses' own scale is
+    assert votes_of(query, [1.0, 2.0, 3.0, 4.0, 5.0]) == pytest.approx(found, abs=1)
 
 
 def test_what_failed_counts_as_the_worst_and_equal_losses_say_nothing() -> None:
     query = SoftVotes(CANDIDATES, 0)
-    assert asked(query, [0.1, NAN, 0.3, INF, 0.5]) == asked(query, [0.1, 0.5, 0.3, 0.5, 0.5])
-    assert asked(query, [0.3] * 5) == [0] * 5
-    assert asked(query, [NAN] * 5) == [0] * 5
+    assert votes_of(query, [0.1, NAN, 0.3, INF, 0.5]) == votes_of(query, [0.1, 0.5, 0.3, 0.5, 0.5])
+    assert votes_of(query, [0.3] * 5) == [0] * 5
+    assert votes_of(query, [NAN] * 5) == [0] * 5
 
 
 @settings(max_examples=300)
@@ -73,13 +75,13 @@ def test_what_failed_counts_as_the_worst_and_equal_losses_say_nothing() -> None:
 def test_whatever_the_losses_are_a_soft_ballot_is_within_its_bound(losses: list[float]) -> None:
     with np.errstate(all="ignore"):
         try:
-            asked(SoftVotes(CANDIDATES, 0), losses)
+            votes_of(SoftVotes(CANDIDATES, 0), losses)
         except ht.HushtuneError:
             pytest.fail("a soft ballot broke its bound")
 
 
 def test_what_failed_is_never_approved() -> None:
-    assert asked(Approvals(5, 1e308, CANDIDATES, 0), [1e308, INF, NAN, 1.79e308, 5e307]) == [1, 0, 0, 0, 1]
+    assert votes_of(Approvals(5, 1e308, CANDIDATES, 0), [1e308, INF, NAN, 1.79e308, 5e307]) == [1, 0, 0, 0, 1]
 
 
 @pytest.mark.parametrize("seed", ["x", None, 1.5, -1, 2**63, [1], True])

@@ -61,10 +61,10 @@ class Federation:
     def due(self, number: int) -> Due:
         return due(self.inputs[-1][number])
 
-    def exchange(self, asked: Trip) -> Mapping[str, bytes]:
-        replies, trip = {}, asked.name
+    def exchange(self, going: Trip) -> Mapping[str, bytes]:
+        replies, trip = {}, going.name
         self.trips += 1
-        for name, message in asked.messages.items():
+        for name, message in going.messages.items():
             number = self.roster.ids.index(name)
             if (self.sums, trip, number) in self.drop:
                 continue

@@ -21,7 +21,7 @@ from hushtune.seals.ends import Ask, Due, Seat, Trip, converse
 from hushtune.seals.forms import Form
 from hushtune.seals.threshold import sidecar
 from hushtune.seals.threshold.circuits import Circuit, inputs, offset_of, segments
-from hushtune.seals.threshold.client import Asked, ThresholdClient
+from hushtune.seals.threshold.client import Task, ThresholdClient
 from hushtune.seals.threshold.environment import interpreter
 from hushtune.seals.threshold.server import ThresholdServer
 
@@ -76,15 +76,15 @@ class Room:
         roster = Roster(self.ids)
         self.circuit = self.plan or self.seal.circuit
         seats = [Seat(RUN, roster, at, "terms", SystemRandomness()) for at in range(self.clients)]
-        self.ends = [ThresholdClient(seat, self.asked) for seat in seats]
+        self.ends = [ThresholdClient(seat, self.task) for seat in seats]
         self.server = ThresholdServer(RUN, roster, lambda *given: (self.circuit(*given), 0.0))
         self.sent: list[tuple[str, int, bytes, bytes]] = []
         self.reserved = 0
 
-    def asked(self, due: Due) -> Asked:
+    def task(self, due: Due) -> Task:
         """What each client derives from a request."""
         circuit = self.circuit(due.form, self.clients, due.largest, due.opens)
-        return Asked(circuit, due.form, due.largest, self.seal.deviation(due.form, self.clients))
+        return Task(circuit, due.form, due.largest, self.seal.deviation(due.form, self.clients))
 
     def due(self, form: Form | None, block: dict[str, Any], largest: int) -> Due:
         whole = np.concatenate([np.asarray(values) for values in block.values()])

@@ -37,25 +37,25 @@ def opened(context: Any, ends: list[Any], ciphertext: bytes) -> Any:
     return np.array(plain.GetCKKSPackedValue())
 
 
-def errors(asked: dict[str, Any]) -> dict[str, Any]:
+def errors(given: dict[str, Any]) -> dict[str, Any]:
     """The largest errors of a circuit before anything is opened, in slots that hold every input in turn."""
-    context = sidecar.Context(**asked["parameters"])
-    ends, evaluator = parties(context, asked["clients"], asked["kind"] != "sum")
+    context = sidecar.Context(**given["parameters"])
+    ends, evaluator = parties(context, given["clients"], given["kind"] != "sum")
     for at, end in enumerate(ends):
-        numbers = [np.array(values).tobytes() for values in asked["inputs"][at]]
-        evaluator.add({"fresh": at == 0}, end.encrypt({"levels": asked["levels"]}, numbers))
-    for turn, segment in enumerate(asked["segments"]):
+        numbers = [np.array(values).tobytes() for values in given["inputs"][at]]
+        evaluator.add({"fresh": at == 0}, end.encrypt({"levels": given["levels"]}, numbers))
+    for turn, segment in enumerate(given["segments"]):
         if turn:
             one, random = evaluator.boot({}, [])
             evaluator.booted({}, [share for end in ends for share in end.refresh({}, [one, random])])
         for at, coefficients in enumerate(segment):
             evaluator.polynomial({"coefficients": coefficients, "fresh": turn + at == 0}, [])
-    if asked["kind"] == "division":
-        evaluator.divide({"factors": asked["series"], "offset": asked["offset"]}, [])
-    (small,) = evaluator.whole({"towers": 2}, []) if asked["kind"] == "sum" else evaluator.found({"towers": 1}, [])
+    if given["kind"] == "division":
+        evaluator.divide({"factors": given["series"], "offset": given["offset"]}, [])
+    (small,) = evaluator.whole({"towers": 2}, []) if given["kind"] == "sum" else evaluator.found({"towers": 1}, [])
     values = opened(context, ends, small)
     shares = [
-        end.decrypt({"lead": at == 0, "deviation": asked["deviation"], "most": 4}, [small])[0]
+        end.decrypt({"lead": at == 0, "deviation": given["deviation"], "most": 4}, [small])[0]
         for at, end in enumerate(ends)
     ]
     fused = context.crypto.MultipartyDecryptFusion([context.ciphertext(share) for share in shares])
@@ -63,8 +63,8 @@ def errors(asked: dict[str, Any]) -> dict[str, Any]:
     noise = np.array(fused.GetCKKSPackedValue()) - values
     folded = np.fft.fft(noise) / len(noise) ** 0.5  # noise in real parts only would leave a symmetry
     return {
-        "real": values.real[: asked["length"]].tolist(),
-        "rest": float(np.abs(values.real[asked["length"] :]).max()),
+        "real": values.real[: given["length"]].tolist(),
+        "rest": float(np.abs(values.real[given["length"] :]).max()),
         "imaginary": float(np.abs(values.imag).max()),
         "noise_real": float(noise.real.std()),
         "noise_imaginary": float(noise.imag.std()),
@@ -73,11 +73,11 @@ def errors(asked: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def leak(asked: dict[str, Any]) -> dict[str, Any]:
+def leak(given: dict[str, Any]) -> dict[str, Any]:
     """In how many narrow bands the sum of a party's first two relinearisation shares lies: 3 give its secret away."""
-    context = sidecar.Context(**asked["parameters"])
+    context = sidecar.Context(**given["parameters"])
     crypto, ring = context.crypto, context.ring
-    if asked["ephemeral"]:
+    if given["ephemeral"]:
         ends, evaluator = [sidecar.Party(context) for _ in range(2)], sidecar.Evaluator(context)
         header = {"multiply": True, "tag": "joint"}
         lead = ends[0].lead(header, [])

@@ -87,7 +87,7 @@ class Explorers:
     @property
     def scored(self) -> tuple[Exploration, Candidates]:
         """An agent's trials up to this iteration."""
-        return Exploration(self.seed, asked=self), self.candidates
+        return Exploration(self.seed, query=self), self.candidates
 
     @cached_property
     def key(self) -> str:
@@ -103,7 +103,7 @@ class Explorers:
         """What an agent has tried: the trials that it brought, and those of this run."""
         if party.failure is not None:
             raise ObjectiveError(party.failure)
-        done = Exploration(self.seed, asked=self)
+        done = Exploration(self.seed, query=self)
         if done.missing(party):
             done.fill([party], self.candidates, 1, unseen, private=False)
             if party.failure is not None:
@@ -147,25 +147,25 @@ class Exploration(Search):
     """Brings agents' trials of a run up to an iteration; an agent that missed some makes up for them.
 
     Args:
-        asked: how far, and how.
+        query: how far, and how.
     """
 
-    asked: Explorers = field(kw_only=True)
+    query: Explorers = field(kw_only=True)
 
     def work(self, parties: int, domain: Domain) -> int:
         """Initial points, and one for each iteration."""
-        return parties * (self.asked.initial + self.asked.number)
+        return parties * (self.query.initial + self.query.number)
 
     def found(self, party: Party) -> list[Trial]:
         """An agent's trials so far."""
-        brought = party.brought(self.asked.candidates.space)
-        return [*brought, *party.searched(self.asked.key)]
+        brought = party.brought(self.query.candidates.space)
+        return [*brought, *party.searched(self.query.key)]
 
     def missing(self, party: Party) -> int:
         """How many trials an agent still has to make."""
         if party.client.objective is None:
             return 0
-        return max(0, self.work(1, self.asked.candidates) - len(party.searched(self.asked.key)))
+        return max(0, self.work(1, self.query.candidates) - len(party.searched(self.query.key)))
 
     def fill(
         self,
@@ -177,7 +177,7 @@ class Exploration(Search):
         apart: bool = False,
     ) -> None:
         """Has every agent try what is missing; the rules about failures are those of `Search.fill`."""
-        usual = 1 if self.asked.number else self.work(1, domain)  # what an agent that missed nothing has to try now
+        usual = 1 if self.query.number else self.work(1, domain)  # what an agent that missed nothing has to try now
         bar, able = Even(advance), []
         advance((self.work(1, domain) - usual) * len(parties))
         for party in parties:
@@ -219,7 +219,7 @@ class Exploration(Search):
 
     def _keep(self, party: Party, configs: Sequence[Config]) -> None:
         losses = party.losses(configs, self.seed)
-        known, key = np.isfinite(losses), self.asked.key
+        known, key = np.isfinite(losses), self.query.key
         if not known.all():
             party.log(f"{(~known).sum()} of {len(configs)} new configs have no finite loss; they do not count")
         found = np.where(known, losses, np.nan).tolist()
@@ -245,14 +245,14 @@ class Exploration(Search):
         found: list[tuple[Party, list[Config]]] = []
         alike: dict[tuple[int, int], list[Party]] = defaultdict(list)
         for party in parties:
-            own = len(party.searched(self.asked.key))
-            if own < self.asked.initial:
-                found.append((party, _first(self.asked, party, self.asked.initial - own)))
+            own = len(party.searched(self.query.key))
+            if own < self.query.initial:
+                found.append((party, _first(self.query, party, self.query.initial - own)))
             else:
-                alike[own - self.asked.initial + 1, len(self.found(party))].append(party)
+                alike[own - self.query.initial + 1, len(self.found(party))].append(party)
         for (iteration, _), group in alike.items():
             trials = [self.found(party) for party in group]
-            configs = _step(self.asked, iteration, trials, [generator(party) for party in group])
+            configs = _step(self.query, iteration, trials, [generator(party) for party in group])
             found += [(party, [config]) for party, config in zip(group, configs, strict=True)]
         return found
 
@@ -262,21 +262,21 @@ def generator(party: Party) -> np.random.Generator:
     return np.random.default_rng(words(party.randomness, 4).tolist())
 
 
-def _first(asked: Explorers, party: Party, count: int) -> list[Config]:
+def _first(query: Explorers, party: Party, count: int) -> list[Config]:
     """Random points of the agent's own sub-region; of the whole space, where that has too few."""
-    inside = _regions(asked.candidates, asked.regions) == party.place[0] % asked.regions
-    tried = {config_key(config) for config, _ in Exploration(asked.seed, asked=asked).found(party)}
-    order = generator(party).permutation(len(asked.candidates))
-    configs = [asked.candidates[int(at)] for at in order[np.argsort(~inside[order], kind="stable")]]
+    inside = _regions(query.candidates, query.regions) == party.place[0] % query.regions
+    tried = {config_key(config) for config, _ in Exploration(query.seed, query=query).found(party)}
+    order = generator(party).permutation(len(query.candidates))
+    configs = [query.candidates[int(at)] for at in order[np.argsort(~inside[order], kind="stable")]]
     return [config for config in configs if config_key(config) not in tried][:count] or configs[:count]
 
 
 def _step(
-    asked: Explorers, iteration: int, trials: Sequence[Sequence[Trial]], generators: Sequence[np.random.Generator]
+    query: Explorers, iteration: int, trials: Sequence[Sequence[Trial]], generators: Sequence[np.random.Generator]
 ) -> list[Config]:
     """Each agent's next config: by a sample of its own posterior, or by the vectors that the server sent."""
-    domain, places = asked.candidates.encoded, _places(asked.candidates)
-    observed = [asked.observed(own) for own in trials]
+    domain, places = query.candidates.encoded, _places(query.candidates)
+    observed = [query.observed(own) for own in trials]
     points, values = np.array([at for at, _ in observed]), np.array([seen for _, seen in observed])
     count = points.shape[1]
     tried = np.zeros((len(trials), len(domain)), dtype=bool)
@@ -286,35 +286,35 @@ def _step(
         np.array([rng.normal(size=OWN_FEATURES) for rng in generators]),
         np.array([rng.normal(size=count) for rng in generators]),
     )
-    fresh = Features.drawn(OWN_FEATURES, domain.shape[1], asked.seed, iteration)
+    fresh = Features.drawn(OWN_FEATURES, domain.shape[1], query.seed, iteration)
     fit = own_model(points, values)
     sample, scores = own_scores(fresh, domain, points, values, fit, draws)
-    follow = np.array([rng.random() for rng in generators]) < iteration**-asked.decay
-    if asked.shared:
-        scores[follow] = surface(asked, domain)
+    follow = np.array([rng.random() for rng in generators]) < iteration**-query.decay
+    if query.shared:
+        scores[follow] = surface(query, domain)
     chosen = best_untried(scores, tried)
-    configs = [asked.candidates[int(at)] for at in chosen]
-    if not asked.refine:
+    configs = [query.candidates[int(at)] for at in chosen]
+    if not query.refine:
         return configs
     refined: list[Config] = []
     for at, own in enumerate(trials):
 
         def score(near: FloatArray, at: int = at) -> FloatArray:
-            if asked.shared and follow[at]:
-                return surface(asked, near)
+            if query.shared and follow[at]:
+                return surface(query, near)
             found: FloatArray = fresh.at(near, float(fit.lengthscale[at])) @ sample[at]
             return found
 
-        near = _refined(asked.candidates, domain[chosen[at]], score, generators[at])
+        near = _refined(query.candidates, domain[chosen[at]], score, generators[at])
         known = {config_key(config) for config, _ in own}
         refined.append(configs[at] if config_key(near) in known else near)
     return refined
 
 
-def surface(asked: Explorers, points: FloatArray) -> FloatArray:
+def surface(query: Explorers, points: FloatArray) -> FloatArray:
     """The function that the server's vectors stand for, each in its own sub-region: points (n, width), values (n,)."""
-    vectors = np.reshape(asked.shared, (asked.regions, asked.features))
-    found: FloatArray = (asked.phi(points) * vectors[regions_of(asked.candidates.space, points, asked.regions)]).sum(
+    vectors = np.reshape(query.shared, (query.regions, query.features))
+    found: FloatArray = (query.phi(points) * vectors[regions_of(query.candidates.space, points, query.regions)]).sum(
         axis=1
     )
     return found

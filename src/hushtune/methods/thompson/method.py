@@ -367,8 +367,8 @@ class Thompson(Method):
 
     def total(self, candidates: Candidates, answered: int) -> float | None:
         """All votes of so many agents."""
-        asked = self.votes("", candidates, 0, ())
-        return float(asked.k * asked.vote * answered) if self.final == "vote" else None
+        ballot = self.votes("", candidates, 0, ())
+        return float(ballot.k * ballot.vote * answered) if self.final == "vote" else None
 
     def run(self, run: Openings) -> Config:
         """Algorithm 1, and then the vote."""

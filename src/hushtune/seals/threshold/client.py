@@ -40,7 +40,7 @@ _PARTS = {
 _TURNS = {"refresh": 64}  # how often a trip may be taken in one round
 
 
-class Asked(NamedTuple):
+class Task(NamedTuple):
     """What a request says about one opening, as far as encryption is concerned.
 
     Args:
@@ -63,7 +63,7 @@ class _Ask(NamedTuple):
     place: str
     round: int
     parts: list[bytes]
-    asked: Asked | None
+    task: Task | None
     due: Due | None
     again: bool
 
@@ -75,11 +75,11 @@ class ThresholdClient:
     Args:
         seat: where it sits; its folder is where a sidecar that outlives this process is found again. None: the sidecar
             is this process's child.
-        asks: what a request says about an opening, as far as encryption is concerned.
+        task_of: what a request says about an opening, as far as encryption is concerned.
     """
 
     seat: Seat
-    asks: Callable[[Due], Asked]
+    task_of: Callable[[Due], Task]
     _sidecar: Sidecar | None = None
     _state: dict[str, Any] = field(default_factory=lambda: {"keys": -1, "rounds": {}})
 
@@ -108,7 +108,7 @@ class ThresholdClient:
             due: what the request in it asks for, if there is one.
         """
         header, parts = unpack(message)
-        asked = self.asks(due) if due is not None else None
+        task = self.task_of(due) if due is not None else None
         trip, round_, turn = header.get("trip"), header.get("round"), header.get("turn")
         if header.get("run") != self.seat.run:
             raise RefusedError("a message of another run")
@@ -129,7 +129,7 @@ class ThresholdClient:
             if (trip == "lead") != (self.seat.number == 0):
                 raise RefusedError("the first client in the roster leads, and the others join")
             if round_ > self._state["keys"]:
-                self._begin(round_, asked)
+                self._begin(round_, task)
         elif round_ < self._state["keys"]:
             raise RefusedError(f"round {round_} is over")
         sidecar, place = self._running(), f"{round_} {trip} {turn}"
@@ -137,19 +137,19 @@ class ThresholdClient:
         known = sidecar.call("recall", name=place)
         if known and known != [said]:
             raise RefusedError(f"trip '{trip}' of round {round_} was answered already, for another message")
-        ask = _Ask(sidecar, place, round_, parts, asked, due, again=bool(known))
+        ask = _Ask(sidecar, place, round_, parts, task, due, again=bool(known))
         reply = packed({"kind": trip, "round": round_}, *getattr(self, f"_{trip}")(ask))
         sidecar.call("keep", said, name=place)
         if trip == "decrypt" and header.get("last") is True:
             self.close()
         return reply
 
-    def _begin(self, round_: int, asked: Asked | None) -> None:
+    def _begin(self, round_: int, task: Task | None) -> None:
         """A fresh process for a fresh set of keys; the old one is over."""
-        if asked is None:
+        if task is None:
             raise WireError("a trip that makes keys must carry the request")
         self.close()
-        parameters = dict(vars(asked.circuit.parameters))
+        parameters = dict(vars(task.circuit.parameters))
         try:
             if self.seat.folder is None:
                 self._sidecar = Sidecar.start(parameters, party=True)
@@ -158,7 +158,7 @@ class ThresholdClient:
         except MissingExtraError:  # whose text names a folder of the client's
             raise RefusedError("OpenFHE is not set up on this client; run `hushtune mhe setup` there") from None
         self._state = {"keys": round_, "rounds": {}, "parameters": parameters}
-        self._state["multiplies"] = asked.circuit.multiplies
+        self._state["multiplies"] = task.circuit.multiplies
 
     def _running(self) -> Sidecar:
         if self._sidecar is None:
@@ -177,10 +177,10 @@ class ThresholdClient:
         return ask.sidecar.once("second", ask.place, *ask.parts, tag=TAG)
 
     def _input(self, ask: _Ask) -> list[bytes]:
-        (public, relin, _), asked, sidecar = ask.parts, ask.asked, ask.sidecar
-        if asked is None or vars(asked.circuit.parameters) != self._state["parameters"]:
+        (public, relin, _), task, sidecar = ask.parts, ask.task, ask.sidecar
+        if task is None or vars(task.circuit.parameters) != self._state["parameters"]:
             raise RefusedError("the request asks for other parameters than the keys were made for")
-        if asked.circuit.multiplies and not self._state["multiplies"]:
+        if task.circuit.multiplies and not self._state["multiplies"]:
             raise RefusedError("the keys were not made for multiplication")
         if public:
             sidecar.once("joint", ask.place, public)
@@ -190,9 +190,9 @@ class ThresholdClient:
         if ask.due is None or ask.due.vector is None:
             raise RefusedError("no input is due in this trip")
         vector, clients = in_blocks(ask.due.blocks, ask.due.vector()), len(self.seat.roster)
-        values, levels = inputs(asked.circuit, asked.form, vector, clients, asked.largest)
-        pieces = 1 if asked.form is not None else len(values)
-        self._state["rounds"][str(ask.round)] = {"deviation": asked.deviation, "pieces": pieces}
+        values, levels = inputs(task.circuit, task.form, vector, clients, task.largest)
+        pieces = 1 if task.form is not None else len(values)
+        self._state["rounds"][str(ask.round)] = {"deviation": task.deviation, "pieces": pieces}
         return [*sidecar.once("encrypt", ask.place, *(v.tobytes() for v in values), levels=levels), *third]
 
     def _refresh(self, ask: _Ask) -> list[bytes]:

@@ -14,7 +14,7 @@ from hushtune.seals.base import Protected, Seal, floor_share
 from hushtune.seals.ends import Due, Expected, Seat
 from hushtune.seals.forms import Form
 from hushtune.seals.threshold.circuits import PARAMETERS, Circuit, circuit, deviation_of
-from hushtune.seals.threshold.client import Asked, ThresholdClient
+from hushtune.seals.threshold.client import Task, ThresholdClient
 from hushtune.seals.threshold.environment import interpreter
 from hushtune.seals.threshold.server import ThresholdServer
 from hushtune.seals.threshold.wire import BEGINS, END, KIND
@@ -160,11 +160,11 @@ class Threshold(Seal):
 
     def client(self, seat: Seat) -> ThresholdClient:
         """The client's end."""
-        return ThresholdClient(seat, lambda due: self._asked(due, len(seat.roster)))
+        return ThresholdClient(seat, lambda due: self._task(due, len(seat.roster)))
 
-    def _asked(self, due: Due, clients: int) -> Asked:
+    def _task(self, due: Due, clients: int) -> Task:
         found = self.circuit(due.form, clients, due.largest, due.opens)
-        return Asked(found, due.form, due.largest, self.deviation(due.form, clients))
+        return Task(found, due.form, due.largest, self.deviation(due.form, clients))
 
     def server(self, run: str, roster: Roster, terms: str, first: int = 0) -> ThresholdServer:
         """The server's end."""

@@ -123,8 +123,8 @@ class ThresholdServer:
             return evaluator.call("found", towers=_FOUND)
         for turn, segment in enumerate(segments(circuit)):
             if turn:
-                asked = tuple(evaluator.call("boot"))
-                shares = yield from self._trip("refresh", dict.fromkeys(self._ids, asked), turn)
+                pieces = tuple(evaluator.call("boot"))
+                shares = yield from self._trip("refresh", dict.fromkeys(self._ids, pieces), turn)
                 evaluator.call("booted", *(share for parts in shares.values() for share in parts))
             for at, coefficients in enumerate(segment):
                 evaluator.call("polynomial", coefficients=coefficients, fresh=turn + at == 0)
