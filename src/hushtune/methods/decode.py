@@ -81,20 +81,20 @@ def _threads() -> ThreadpoolController:
 def _averaged(
     y: FloatArray, noise: float, values: FloatArray, vectors: FloatArray
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Posterior mean and deviation over all models, and the weight of those with structure."""
+    """Posterior mean and deviation over all models, and the chance of those with structure."""
     seen = y @ vectors  # in each model's own coordinates the counts are independent
     signal = _signals(values)
     variance = signal + noise + 1e-9
     fit = -0.5 * (seen[:, None] ** 2 / variance + np.log(variance)).sum(-1)
-    weights = np.exp(fit - fit.max())
-    weights /= weights.sum()
+    chances = np.exp(fit - fit.max())
+    chances /= chances.sum()
     gain = signal / variance
     means = (gain * seen[:, None]) @ vectors.transpose(0, 2, 1)
-    mean = np.tensordot(weights, means, 2)
-    left = np.matmul(weights[:, None], signal - gain * signal)[:, 0]
+    mean = np.tensordot(chances, means, 2)
+    left = np.matmul(chances[:, None], signal - gain * signal)[:, 0]
     within = np.matmul(vectors**2, left[:, :, None]).sum((0, 2))
-    between = np.tensordot(weights, (means - mean) ** 2, 2)
-    flat = weights.reshape(len(values), len(_STRENGTHS), len(_SHARES))[:, :, 0].sum()
+    between = np.tensordot(chances, (means - mean) ** 2, 2)
+    flat = chances.reshape(len(values), len(_STRENGTHS), len(_SHARES))[:, :, 0].sum()
     return mean, np.sqrt(within + between), float(1 - flat)
 
 

@@ -141,10 +141,10 @@ class Losses:
         """Mean and standard deviation of all that is lost, after tilting."""
         mean = variance = 0.0
         for part, log in self._logs(tilt):
-            weights, losses = np.exp(log - _log_sum(log)), self.interval * part.places
-            own = float(weights @ losses)
+            chances, losses = np.exp(log - _log_sum(log)), self.interval * part.places
+            own = float(chances @ losses)
             mean += part.times * own
-            variance += part.times * float(weights @ (losses - own) ** 2)
+            variance += part.times * float(chances @ (losses - own) ** 2)
         return mean, math.sqrt(variance)
 
     def _tilted(self, tilt: float, size: int) -> tuple[FloatArray, float]:

@@ -37,11 +37,11 @@ def test_fewer_shares_fit_every_secret() -> None:
     secret, threshold = b"s" * 32, 4
     shares = dict(enumerate(shamir.split(secret, range(1, 6), threshold, SystemRandomness()), start=1))
     known = {x: shares[x] for x in (1, 2, 3)}
-    weights = shamir._weights((1, 2, 3, 4))
+    factors = shamir._factors((1, 2, 3, 4))
     for other in (bytes(32), b"t" * 32):
         target = int.from_bytes(other, "big")
-        partial = sum(w * int.from_bytes(known[x], "big") for w, x in zip(weights, (1, 2, 3), strict=False))
-        missing = (target - partial) * pow(weights[3], -1, shamir.PRIME) % shamir.PRIME
+        partial = sum(factor * int.from_bytes(known[x], "big") for factor, x in zip(factors, (1, 2, 3), strict=False))
+        missing = (target - partial) * pow(factors[3], -1, shamir.PRIME) % shamir.PRIME
         assert shamir.join({**known, 4: missing.to_bytes(33, "big")}, threshold) == other
 
 

@@ -21,7 +21,7 @@ from torch.func import functional_call, vmap
 from hushtune.client.objectives.layers import quicken
 from hushtune.core.errors import SettingError
 
-Weights = dict[str, Tensor]
+Tensors = dict[str, Tensor]
 Loss = Callable[[Tensor, Tensor], Tensor]
 _LARGE = 100_000  # bytes of a row's weights from which skipping the work of momentum pays for more, smaller steps
 _CACHED = 50_000_000  # bytes kept for gradients beyond which larger steps cost more than they save
@@ -48,9 +48,9 @@ class Knobs:
 class Rows:
     """Stacked networks: weights and optimiser state, each with the rows as its first dimension."""
 
-    weights: Weights
-    first: Weights = field(default_factory=dict)  # momentum, or Adam's mean of gradients
-    second: Weights = field(default_factory=dict)  # Adam's mean of squares
+    weights: Tensors
+    first: Tensors = field(default_factory=dict)  # momentum, or Adam's mean of gradients
+    second: Tensors = field(default_factory=dict)  # Adam's mean of squares
     steps: int = 0
 
     def __len__(self) -> int:
@@ -250,7 +250,7 @@ class Trainer:
                     break
         return rows, alive
 
-    def _step(self, rows: Rows, vectors: Weights, x: Tensor, y: Tensor, masks: Weights, seed: int) -> Tensor:
+    def _step(self, rows: Rows, vectors: Tensors, x: Tensor, y: Tensor, masks: Tensors, seed: int) -> Tensor:
         """One step of all rows, in place; which of them have no finite loss or weights any more."""
         for value in rows.weights.values():
             value.requires_grad_(True)
@@ -276,7 +276,7 @@ class Trainer:
         for gradient in gradients:
             gradient.mul_(factors.view(-1, *[1] * (gradient.dim() - 1)))
 
-    def _update(self, name: str, weight: Tensor, gradient: Tensor, rows: Rows, vectors: Weights) -> None:
+    def _update(self, name: str, weight: Tensor, gradient: Tensor, rows: Rows, vectors: Tensors) -> None:
         wide = (-1, *[1] * (weight.dim() - 1))
         lr = vectors["lr"].view(wide)
         if "weight_decay" in vectors:
@@ -384,7 +384,7 @@ def _chunks(kinds: Sequence[bool], size: int) -> Iterator[tuple[int, int]]:
         begin = end
 
 
-def _vectors(knobs: Sequence[Knobs], epoch: int) -> Weights:
+def _vectors(knobs: Sequence[Knobs], epoch: int) -> Tensors:
     """The knobs of all rows; one that is 0 for all of them is left out, with its work."""
     lists = {
         "lr": [k.rate(epoch) for k in knobs],

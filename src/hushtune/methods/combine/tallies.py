@@ -27,7 +27,7 @@ SMALLEST_CELL = 0.01
 
 @dataclass(frozen=True)
 class _GoodConfigs(OfSearch):
-    """What both share: a client's good configs as points, each with a weight in steps of the integer grid.
+    """What both share: a client's good configs as points, each counted as an amount in steps of the integer grid.
 
     Args:
         search: how they are found.
@@ -37,7 +37,7 @@ class _GoodConfigs(OfSearch):
         most: how many at the most, the best ones.
         scale: "log" for knobs on their own scale, "linear" for all knobs on a linear one.
         unit: steps of the integer grid for one point.
-        shared: whether a client with fewer points gives them more weight, so that every client has the same.
+        shared: whether a client with fewer points has each count as more, so that every client has the same.
     """
 
     search: Search
@@ -71,7 +71,7 @@ class _GoodConfigs(OfSearch):
         return space if self.scale == "log" else linear(space)
 
     def points(self, party: Party) -> tuple[Pairs, IntArray]:
-        """A client's good configs, and their weights."""
+        """A client's good configs, and what each counts as, in steps of the integer grid."""
         pairs, _ = self.trials(party)
         if not len(pairs.losses):
             raise NoLossError
@@ -125,9 +125,9 @@ class CellCounts(_GoodConfigs):
 
     def answer(self, party: Party) -> Any:
         """Counts."""
-        pairs, weights = self.points(party)
+        pairs, amounts = self.points(party)
         counts = np.zeros(self.cells.count, dtype=np.int64)
-        np.add.at(counts, self.cells.of(pairs.points), weights)
+        np.add.at(counts, self.cells.of(pairs.points), amounts)
         return counts if self.cap is None else np.minimum(counts, self.cap * self.unit)
 
 
@@ -174,15 +174,15 @@ class ConfigSums(_GoodConfigs):
 
     def answer(self, party: Party) -> Any:
         """Sums; no value is above 1, so that they stay below the counts."""
-        pairs, weights = self.points(party)
-        group = np.zeros(len(weights), dtype=np.int64)
+        pairs, amounts = self.points(party)
+        group = np.zeros(len(amounts), dtype=np.int64)
         if self.edge:
             group = Cells(self.space, self.edge).assigned(pairs.points, np.array(self.clusters))
         values = np.column_stack([pairs.points, scores_of(pairs, self.losses)])
         found = np.zeros((1 + values.shape[1], self.groups), dtype=np.int64)
-        for at, weight, row in zip(group, weights, values, strict=True):
+        for at, amount, row in zip(group, amounts, values, strict=True):
             if at >= 0:
-                found[:, at] += np.concatenate([[weight], np.rint(weight * row).astype(np.int64)])
+                found[:, at] += np.concatenate([[amount], np.rint(amount * row).astype(np.int64)])
         return found.ravel()
 
 

@@ -128,11 +128,11 @@ def _vote_chance(candidates: int, k: int, agreement: Agreement) -> float:
     good, bad = agreement.good - 1, candidates - agreement.good
     spread = max(agreement.overlap, 1e-6)
     own = np.linspace(-9, 9, 2_001)  # in standard deviations
-    weights = norm.pdf(own) * (own[1] - own[0])  # the trapezoidal rule: exact here
+    masses = norm.pdf(own) * (own[1] - own[0])  # the trapezoidal rule: exact here
     below = np.arange(k)
     from_good = binom.pmf(below, good, norm.cdf(own)[:, None])
     from_bad = binom.cdf(k - 1 - below, bad, norm.cdf(own - 1 / spread)[:, None])
-    return float((from_good * from_bad).sum(axis=1) @ weights)
+    return float((from_good * from_bad).sum(axis=1) @ masses)
 
 
 def noise(variance: float, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:

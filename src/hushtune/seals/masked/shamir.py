@@ -40,15 +40,15 @@ def join(shares: Mapping[int, bytes], threshold: int) -> bytes:
     if len(shares) < threshold:
         raise WireError(f"{threshold} shares are needed, but got {len(shares)}")
     chosen = sorted(shares)[:threshold]
-    weights = _weights(tuple(chosen))
-    total = sum(w * int.from_bytes(shares[x], "big") for w, x in zip(weights, chosen, strict=True)) % PRIME
+    factors = _factors(tuple(chosen))
+    total = sum(factor * int.from_bytes(shares[x], "big") for factor, x in zip(factors, chosen, strict=True)) % PRIME
     if total >= 2**256:
         raise WireError("shares do not fit together")
     return total.to_bytes(32, "big")
 
 
 @lru_cache(maxsize=256)  # if nobody drops out, the same holders' shares are taken for everybody
-def _weights(points: tuple[int, ...]) -> list[int]:
+def _factors(points: tuple[int, ...]) -> list[int]:
     """Lagrange coefficients at 0: prod over others of x_j / (x_j - x_i). The points are small, so the products stay
     small for long; all denominators are inverted at once (Montgomery's trick)."""
     numerator = math.prod(points)
@@ -57,8 +57,8 @@ def _weights(points: tuple[int, ...]) -> list[int]:
     for denominator in denominators:
         before.append(before[-1] * denominator % PRIME)
     inverse = pow(before[-1], -1, PRIME)
-    weights = []
+    factors = []
     for denominator, product in zip(reversed(denominators), reversed(before[:-1]), strict=True):
-        weights.append(numerator * inverse * product % PRIME)
+        factors.append(numerator * inverse * product % PRIME)
         inverse = inverse * denominator % PRIME
-    return weights[::-1]
+    return factors[::-1]

@@ -25,8 +25,8 @@ _DEGREES = {3: 5, 4: 13, 5: 27, 6: 59, 7: 119, 8: 247, 9: 495}  # the highest de
 _SURE = 6.5  # standard deviations, for errors that are not bounded
 _ERROR_DEVIATION = 3.19  # of the noise in fresh keys and ciphertexts, as the standard parameters have it
 _FINE_ENOUGH = 2.0**-28  # an error below this is not worth a longer polynomial
-_LARGEST_WEIGHT = 25.0  # sum of a series' absolute coefficients above which its evaluation loses precision
-_FLAT = 1e-8  # weight of a slope of one against an error of one, when a comparison is fitted
+_LARGEST_SERIES = 25.0  # sum of a series' absolute coefficients above which its evaluation loses precision
+_FLAT = 1e-8  # what a slope of one counts as beside an error of one, when a comparison is fitted
 _ROUNDED = 0.05  # deviation of the noise in integers, a tenth of what would spoil one
 _WORTH_A_TRIP = 1e-6  # an error of a comparison above which the parties are asked for a refresh
 _COARSEST = 1e-4  # an error with which nothing is computed
@@ -209,13 +209,13 @@ def _step(parameters: Parameters, clients: int, most: int, threshold: int, degre
         found = _solved(np.vstack([basis, _FLAT * slopes]), np.concatenate([wanted, 0 * wanted]), small)
         error = float(np.abs(basis @ found - wanted).max()) + noise * float(np.abs(slopes @ found).max())
         error += _evaluated(parameters, found)
-        if float(np.abs(found).sum()) <= _LARGEST_WEIGHT and error < best.error:
+        if float(np.abs(found).sum()) <= _LARGEST_SERIES and error < best.error:
             best = Circuit(parameters, error, "comparison", (tuple(found.tolist()),))
     return best
 
 
 def _solved(system: FloatArray, target: FloatArray, small: float) -> FloatArray:
-    """Least squares, with a weight on the coefficients themselves."""
+    """Least squares, where large coefficients count as errors too."""
     from scipy.linalg import lstsq
 
     width = system.shape[1]
