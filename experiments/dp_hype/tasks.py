@@ -179,8 +179,8 @@ def _trained(
 ) -> tuple[float, FloatArray]:
     start = time.monotonic()
     configs, clients = grid().configs, [Client(rows, objective) for rows in train]
-    plan = FedAvg(ROUNDS, seed=case.seed)
-    trained = plan.train(clients, configs, folder=own, jobs=jobs, observer=observer)
+    averaging = FedAvg(ROUNDS, seed=case.seed)
+    trained = averaging.train(clients, configs, folder=own, jobs=jobs, observer=observer)
     losses = trained.losses(data.test)
     (own / "training.npz").unlink()
     worst = np.nanmax(losses)

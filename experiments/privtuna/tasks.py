@@ -274,9 +274,9 @@ class _Trained:
         server = [{"server_lr": config["lr"], "server_momentum": config["momentum"]} for config in missing]
         observer.say(f"{self._case.name}: federated training with {len(missing)} configs")
         folder = self._folder / f"training-{fingerprint([self._key, server])[:12]}"
-        plan = FedAvg(size.rounds, epochs=2, seed=self._case.seed)
+        averaging = FedAvg(size.rounds, epochs=2, seed=self._case.seed)
         clients = [Client(rows, objective) for rows in train]
-        losses = plan.train(clients, server, folder=folder, jobs=jobs, observer=observer).losses(data.test)
+        losses = averaging.train(clients, server, folder=folder, jobs=jobs, observer=observer).losses(data.test)
         accuracy = np.where(np.isfinite(losses), 1 - losses, 1 / task.classes)
         self.accuracy |= {config_key(c): float(value) for c, value in zip(missing, accuracy, strict=True)}
         replace(self._path, json.dumps({"key": self._key, "accuracy": self.accuracy}))

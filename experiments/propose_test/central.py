@@ -126,7 +126,7 @@ def _outcome(job: Job, folder: Path) -> dict[str, Any]:
         jobs=1,
         observer=Silent(),
     )
-    multiplier = next(event.multiplier for event in fitted.plan if hasattr(event, "multiplier"))
+    multiplier = next(event.multiplier for event in fitted.events if hasattr(event, "multiplier"))
     return {
         "index": fitted.index,
         "accuracy": trainer.score(fitted.model, shares.test),

@@ -18,14 +18,14 @@ from hushtune.core.roster import Roster
 from hushtune.core.wire import unpack
 from hushtune.methods.vote.ballots import TopVotes
 from hushtune.privacy.accounting import Sums
-from hushtune.privacy.calibration import calibrate, plan_of
+from hushtune.privacy.calibration import calibrate, events_of
 from hushtune.seals.clear import Clear
 
 CANDIDATES = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=5)
 QUERY = TopVotes(2, CANDIDATES, 0)
 PRIVACY = ht.Privacy(2.0)
 NOISE = calibrate((QUERY.bound,), PRIVACY, Sums())
-PLAN = plan_of((QUERY.bound,), PRIVACY, NOISE)
+EVENTS = events_of((QUERY.bound,), PRIVACY, NOISE)
 ROSTER = Roster(("a", "b"))
 RUN = "0" * 32
 
@@ -59,7 +59,7 @@ def party(tmp_path: Path, outcome: Any = None, policy: ht.Policy | None = None, 
 
 
 def request(**changes: Any) -> Request:
-    return replace(Request(RUN, 0, ROSTER.digest(), QUERY, None, Clear(), NOISE, PRIVACY, 1, PLAN), **changes)
+    return replace(Request(RUN, 0, ROSTER.digest(), QUERY, None, Clear(), NOISE, PRIVACY, 1, EVENTS), **changes)
 
 
 def refusal(reply: bytes) -> str:

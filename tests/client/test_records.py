@@ -270,13 +270,13 @@ def test_a_client_with_trials_of_its_own_refuses_to_be_split(tmp_path: Path) -> 
     from hushtune.client.release import respond
     from hushtune.client.request import Request
     from hushtune.core.roster import Roster
-    from hushtune.privacy.calibration import plan_of
+    from hushtune.privacy.calibration import events_of
     from hushtune.privacy.ledger import Ledger
 
     inside = party(tmp_path, patients())
     inside.client.trials = optuna.create_study()
     inside.ledger = Ledger(tmp_path / "ledger.db")
     roster, noise, privacy = Roster(("a", "b")), Noise(50.0), ht.Privacy(5.0, unit="record")
-    plan = plan_of((QUERY.bound,), privacy, noise)
-    request = Request("0" * 32, 0, roster.digest(), QUERY, None, ht.Clear(), noise, privacy, 100, plan)
+    events = events_of((QUERY.bound,), privacy, noise)
+    request = Request("0" * 32, 0, roster.digest(), QUERY, None, ht.Clear(), noise, privacy, 100, events)
     assert b"does not split them" in respond(request.to_bytes(), inside, roster)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.client.harness import CANDIDATES, NOISE, PLAN, PRIVACY, ROSTER, RUN, party, refusal, request
+from tests.client.harness import CANDIDATES, EVENTS, NOISE, PRIVACY, ROSTER, RUN, party, refusal, request
 
 import hushtune as ht
 from hushtune.client.party import Party
@@ -34,13 +34,13 @@ def test_a_contribution_is_the_ballot_plus_noise_and_charged_before(tmp_path: Pa
     assert vector.shape == (5,)
     assert inside.ledger is not None
     (entry,) = inside.ledger.entries()
-    assert entry.charge.events == PLAN
+    assert entry.charge.events == EVENTS
     assert inside.ledger.limit() == PRIVACY.budget
 
 
 def test_without_epsilon_the_ballot_is_exact_and_that_is_on_record(tmp_path: Path) -> None:
     inside = party(tmp_path)
-    message = request(noise=Noise(0.0), privacy=None, plan=()).to_bytes()
+    message = request(noise=Noise(0.0), privacy=None, events=()).to_bytes()
     assert vector_of(respond(message, inside, ROSTER), 5).tolist() == [1, 1, 0, 0, 0]
     assert inside.ledger is not None
     assert [entry.charge.exact for entry in inside.ledger.entries()] == [True]
@@ -108,7 +108,7 @@ def test_a_second_run_beyond_the_limit_is_refused_without_a_path(tmp_path: Path)
 def test_a_limited_ledger_refuses_a_release_without_epsilon(tmp_path: Path) -> None:
     inside = party(tmp_path)
     respond(request().to_bytes(), inside, ROSTER)
-    bare = request(run="1" * 32, noise=Noise(0.0), privacy=None, plan=()).to_bytes()
+    bare = request(run="1" * 32, noise=Noise(0.0), privacy=None, events=()).to_bytes()
     assert "its limit would be exceeded" in refusal(respond(bare, inside, ROSTER))
 
 
@@ -117,7 +117,7 @@ def test_a_refused_request_never_reaches_the_data(tmp_path: Path, monkeypatch: p
     respond(request().to_bytes(), inside, ROSTER)
     monkeypatch.setattr(Party, "losses", lambda *a: pytest.fail("looked at data"))
     refusal(respond(request(run="1" * 32).to_bytes(), inside, ROSTER))
-    refusal(respond(request(run="1" * 32, noise=Noise(0.0), privacy=None, plan=()).to_bytes(), inside, ROSTER))
+    refusal(respond(request(run="1" * 32, noise=Noise(0.0), privacy=None, events=()).to_bytes(), inside, ROSTER))
 
 
 def test_a_damaged_ledger_is_refused_without_a_path(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_with_epsilon_a_failure_is_a_random_ballot_and_the_reason_stays_local(tm
 
 
 def test_without_epsilon_a_failing_client_is_named_with_its_reason(tmp_path: Path) -> None:
-    message = request(noise=Noise(0.0), privacy=None, plan=()).to_bytes()
+    message = request(noise=Noise(0.0), privacy=None, events=()).to_bytes()
     reason = refusal(respond(message, party(tmp_path, RuntimeError("disk full")), ROSTER))
     assert reason == "objective failed; see the client's own log"
     assert "RuntimeError: disk full" in (tmp_path / "a" / "client.log").read_text()
@@ -177,14 +177,14 @@ def test_the_bound_is_enforced_whatever_a_query_answers(tmp_path: Path, vector: 
     ("changes", "message"),
     [
         ({"roster": Roster(("a", "b", "c")).digest()}, "roster is not the one"),
-        ({"noise": Noise(NOISE.scale * 0.9)}, "not what the run's plan announced"),
-        ({"noise": Noise(0.1), "plan": (SkellamShift(0.1 * 0.1, 4),)}, "more than the stated 2"),
-        ({"noise": Noise(0.0), "plan": (SkellamShift(0.0, 4),)}, "costs epsilon inf"),
-        ({"plan": (*PLAN, *PLAN)}, "more than the stated 2"),
-        ({"plan": ()}, "not what the run's plan announced"),
-        ({"plan": (SkellamShift(NOISE.variance, 2),)}, "not what the run's plan announced"),
-        ({"step": 1}, "not what the run's plan announced"),
-        ({"step": -1}, "not what the run's plan announced"),
+        ({"noise": Noise(NOISE.scale * 0.9)}, "not what the run announced"),
+        ({"noise": Noise(0.1), "events": (SkellamShift(0.1 * 0.1, 4),)}, "more than the stated 2"),
+        ({"noise": Noise(0.0), "events": (SkellamShift(0.0, 4),)}, "costs epsilon inf"),
+        ({"events": (*EVENTS, *EVENTS)}, "more than the stated 2"),
+        ({"events": ()}, "not what the run announced"),
+        ({"events": (SkellamShift(NOISE.variance, 2),)}, "not what the run announced"),
+        ({"step": 1}, "not what the run announced"),
+        ({"step": -1}, "not what the run announced"),
         ({"voters": 5}, "a client has one voter if unit is 'client', but got voters=5"),
         ({"privacy": None}, "without epsilon must have no noise"),
         ({"run": "../../x"}, "32 hex digits"),
@@ -226,18 +226,18 @@ def mutated(field: str, value: Any) -> bytes:
         pack({}),
         pack({"kind": "request"}),
         pack({"kind": "vector"}),
-        *[mutated(field, None) for field in ("run", "step", "roster", "query", "seal", "scale", "privacy", "plan")],
+        *[mutated(field, None) for field in ("run", "step", "roster", "query", "seal", "scale", "privacy", "events")],
         mutated("scale", "big"),
         mutated("scale", -1.0),
         mutated("step", True),
         mutated("step", 0.5),
         mutated("extra", 1),
-        mutated("plan", 7),
-        mutated("plan", [{"event": "free"}]),
-        mutated("plan", [{"event": "skellam-shift", "variance": 1.0, "coordinates": True}]),
-        mutated("plan", [{"event": "skellam-shift", "variance": 1e300, "coordinates": 4}]),
-        mutated("plan", [{"event": "skellam-shift", "variance": 4.0, "coordinates": 4}] * 10_001),
-        mutated("plan", [{"event": "skellam-shift", "variance": "x", "coordinates": 4}]),
+        mutated("events", 7),
+        mutated("events", [{"event": "free"}]),
+        mutated("events", [{"event": "skellam-shift", "variance": 1.0, "coordinates": True}]),
+        mutated("events", [{"event": "skellam-shift", "variance": 1e300, "coordinates": 4}]),
+        mutated("events", [{"event": "skellam-shift", "variance": 4.0, "coordinates": 4}] * 10_001),
+        mutated("events", [{"event": "skellam-shift", "variance": "x", "coordinates": 4}]),
         mutated("query", {"query": "everything", "version": 1}),
         mutated("query", {"query": "top-votes", "version": 2}),
         mutated("query", {"query": "top-votes", "version": 1}),
@@ -284,7 +284,7 @@ def test_every_pair_of_ballots_is_within_the_event() -> None:
 
 def test_a_server_cannot_ask_for_less_smudging_than_the_policy_allows(tmp_path: Path) -> None:
     """Refused before there is any key share, so before OpenFHE is needed."""
-    wanted = request(seal=ht.Threshold(smudging=0.0), privacy=None, noise=Noise(0.0), plan=()).to_bytes()
+    wanted = request(seal=ht.Threshold(smudging=0.0), privacy=None, noise=Noise(0.0), events=()).to_bytes()
     header = {"kind": "threshold", "run": RUN, "trip": "lead", "round": 0, "turn": 0, "last": False}
     name = ROSTER.ids[0]
     strict = party(tmp_path, policy=ht.Policy(smudging=100.0), name=name)
@@ -293,7 +293,7 @@ def test_a_server_cannot_ask_for_less_smudging_than_the_policy_allows(tmp_path: 
 
 def test_a_client_without_openfhe_says_so_and_not_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HUSHTUNE_MHE", str(tmp_path / "nowhere"))
-    wanted = request(seal=ht.Threshold(), privacy=None, noise=Noise(0.0), plan=()).to_bytes()
+    wanted = request(seal=ht.Threshold(), privacy=None, noise=Noise(0.0), events=()).to_bytes()
     header = {"kind": "threshold", "run": RUN, "trip": "lead", "round": 0, "turn": 0, "last": False}
     reason = refusal(respond(packed(header, wanted), party(tmp_path, name=ROSTER.ids[0]), ROSTER))
     assert reason == "OpenFHE is not set up on this client; run `hushtune mhe setup` there"

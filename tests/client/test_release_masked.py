@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.client.harness import NOISE, PLAN, RUN, party, refusal, request
+from tests.client.harness import EVENTS, NOISE, RUN, party, refusal, request
 
 import hushtune as ht
 from hushtune.client.party import Party
@@ -73,7 +73,7 @@ def test_lost_state_means_refusal(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"noise": Noise(NOISE.scale * 0.9)}, "not what the run's plan announced"),
+        ({"noise": Noise(NOISE.scale * 0.9)}, "not what the run announced"),
         ({"roster": Roster(tuple("abcdefghij")).digest()}, "roster is not the one"),
         ({"seal": Clear()}, "must come through that seal"),
         ({"run": "1" * 32}, "not of this run"),
@@ -92,7 +92,7 @@ def test_a_request_is_checked_in_every_trip_that_carries_it(
         header, parts = unpack(content)
         return pack(header, *parts[:-1], other)
 
-    with pytest.raises(ht.AbortedError, match=f"{message}|is not what the run began with"):
+    with pytest.raises(ht.AbortedError, match=f"{message}|are not what the run began with"):
         masked_run(tmp_path, swap)
 
 
@@ -106,7 +106,7 @@ def masked_opening(parties: dict[str, Party], first_round: int, wanted: Request)
 
 
 def test_a_step_is_opened_once_whatever_round_seal_or_process_asks(tmp_path: Path) -> None:
-    """The server chooses rounds; the plan's step is what counts."""
+    """The server chooses rounds; the step is what counts."""
     parties = {name: party(tmp_path, name=name) for name in THREE.ids}
     assert isinstance(masked_opening(parties, 0, masked_request()), tuple)
     assert "answered already, for another request" in masked_opening(parties, 5, masked_request())
@@ -136,14 +136,14 @@ def test_the_terms_of_a_run_cannot_change_between_trips(tmp_path: Path) -> None:
         header, parts = unpack(content)
         return pack(header, *parts[:-1], other)
 
-    with pytest.raises(ht.AbortedError, match="is not what the run began with"):
+    with pytest.raises(ht.AbortedError, match="are not what the run began with"):
         masked_run(tmp_path, swap)
 
 
 def test_the_next_step_is_taken_up_by_a_server_that_was_interrupted(tmp_path: Path) -> None:
     """Server and clients restart after step 0: the run goes on with rounds that no client has seen."""
-    plan = PLAN * 2
-    both = {"plan": plan, "privacy": ht.Privacy(5.0)}
+    events = EVENTS * 2
+    both = {"events": events, "privacy": ht.Privacy(5.0)}
     parties = {name: party(tmp_path, name=name) for name in THREE.ids}
     assert isinstance(masked_opening(parties, 0, masked_request(**both)), tuple)
     restarted = {name: party(tmp_path, name=name) for name in THREE.ids}

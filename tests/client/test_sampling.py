@@ -206,11 +206,11 @@ def test_the_coin_is_tossed_after_all_is_computed(tmp_path: Path, monkeypatch: p
 def test_replies_of_sampled_and_unsampled_clients_look_alike(tmp_path: Path) -> None:
     noise = Noise(200.0)
     query = Sampled(CANDIDATES, 0)
-    plan = (query.bound.event(noise, "zero-out"),)
+    events = (query.bound.event(noise, "zero-out"),)
     sizes = set()
     for run in range(12):
         inside = party(tmp_path / str(run))
-        message = request(query=query, noise=noise, privacy=ZERO_OUT, plan=plan).to_bytes()
+        message = request(query=query, noise=noise, privacy=ZERO_OUT, events=events).to_bytes()
         reply = respond(message, inside, ROSTER)
         vector_of(reply, query.bound.length)  # no refusal
         sizes.add(len(reply))
@@ -223,25 +223,25 @@ def test_replies_of_sampled_and_unsampled_clients_look_alike(tmp_path: Path) -> 
 def test_under_a_curator_the_client_adds_no_noise_and_charges_its_ledger(tmp_path: Path) -> None:
     inside, noise = party(tmp_path), Noise(50.0, "curator")
     query = SoftVotes(CANDIDATES, 0)
-    plan = (query.bound.event(noise, "zero-out"),)
-    message = request(query=query, seal=Curator(), noise=noise, privacy=ZERO_OUT, plan=plan).to_bytes()
+    events = (query.bound.event(noise, "zero-out"),)
+    message = request(query=query, seal=Curator(), noise=noise, privacy=ZERO_OUT, events=events).to_bytes()
     exact = contribution(query, party(tmp_path / "other"), WHOLE, private=True)
     assert vector_of(respond(message, inside, ROSTER), 5).tolist() == exact.tolist()
     assert inside.ledger is not None
-    assert [entry.charge.events for entry in inside.ledger.entries()] == [plan]
+    assert [entry.charge.events for entry in inside.ledger.entries()] == [events]
 
 
-def test_a_plan_for_shares_is_not_a_plan_for_a_curator(tmp_path: Path) -> None:
+def test_events_for_shares_are_not_events_for_a_curator(tmp_path: Path) -> None:
     query = SoftVotes(CANDIDATES, 0)
-    plan = (query.bound.event(Noise(50.0), "zero-out"),)
-    message = request(query=query, seal=Curator(), noise=Noise(50.0), privacy=ZERO_OUT, plan=plan).to_bytes()
-    assert "not what the run's plan announced" in refusal(respond(message, party(tmp_path), ROSTER))
+    events = (query.bound.event(Noise(50.0), "zero-out"),)
+    message = request(query=query, seal=Curator(), noise=Noise(50.0), privacy=ZERO_OUT, events=events).to_bytes()
+    assert "not what the run announced" in refusal(respond(message, party(tmp_path), ROSTER))
 
 
 def test_a_client_may_refuse_to_trust_a_curator(tmp_path: Path) -> None:
     inside, noise = party(tmp_path), Noise(50.0, "curator")
     inside.client.policy = ht.Policy(seals=("masked",))
     query = SoftVotes(CANDIDATES, 0)
-    plan = (query.bound.event(noise, "zero-out"),)
-    message = request(query=query, seal=Curator(), noise=noise, privacy=ZERO_OUT, plan=plan).to_bytes()
+    events = (query.bound.event(noise, "zero-out"),)
+    message = request(query=query, seal=Curator(), noise=noise, privacy=ZERO_OUT, events=events).to_bytes()
     assert "seal must be one of ['masked']" in refusal(respond(message, inside, ROSTER))

@@ -370,7 +370,7 @@ def test_a_masked_run_does_not_go_on_in_the_clear(tmp_path: Path) -> None:
     letter = sent(wire, "input", "node-101")
     run = {**request_of(letter), "step": 5, "seal": {"name": "clear", "dropouts": 0.4, "corrupt": 0.1}}
     answer = wire.deliver("node-101", Letter(pack(run), None).to_bytes())
-    assert reason_of(answer) == "the request's seal, privacy, noise or plan is not what the run began with"
+    assert reason_of(answer) == "the request's seal, privacy, noise or events are not what the run began with"
 
 
 def test_two_nodes_that_share_a_ledger_by_mistake_do_not_count_twice(tmp_path: Path) -> None:

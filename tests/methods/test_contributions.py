@@ -186,13 +186,13 @@ def test_a_client_refuses_less_noise_than_its_guarantee_needs(tmp_path: Path) ->
 
     from hushtune.client.release import respond
     from hushtune.privacy.accounting import Sums
-    from hushtune.privacy.calibration import calibrate, plan_of
+    from hushtune.privacy.calibration import calibrate, events_of
 
     query = CentredScores(ht.Search(), CANDIDATES, UNIT, 40, 0.05)
     noise = calibrate((query.bound,), PRIVACY, Sums())
     for scale, accepted in ((noise.scale, True), (noise.scale / 2, False)):
-        plan = plan_of((query.bound,), PRIVACY, Noise(scale))
-        message = request(query=query, noise=Noise(scale), plan=plan).to_bytes()
+        events = events_of((query.bound,), PRIVACY, Noise(scale))
+        message = request(query=query, noise=Noise(scale), events=events).to_bytes()
         reply = respond(message, party(tmp_path, Known(np.linspace(0, 1, 40))), ROSTER)
         if accepted:
             assert b"vector" in reply

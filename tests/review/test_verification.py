@@ -59,8 +59,8 @@ TAMPERINGS: dict[str, Change] = {
     "smaller delta": _set("spent", "delta", to=1e-9),
     "more was asked for": _set("privacy", "epsilon", to=1.0),
     "other relation": _set("privacy", "neighbours", to="zero-out"),
-    "less noise in the plan": _set("plan", 0, "variance", to=1.0),
-    "fewer changed coordinates": _set("plan", 0, "coordinates", to=1),
+    "less noise in the events": _set("events", 0, "variance", to=1.0),
+    "fewer changed coordinates": _set("events", 0, "coordinates", to=1),
     "other scale": _set("noise", "scale", to=99.0),
     "more honest clients": _set("noise", "honest", to=12),
     "no dropouts assumed": _set("seal", "corrupt", to=0.5),
@@ -77,7 +77,7 @@ TAMPERINGS: dict[str, Change] = {
     "fewer answers": _set("opened", 0, "answered", to=3),
     "hidden disclosure": lambda raw: raw["disclosures"].pop(1),
     "hidden opening": lambda raw: raw["opened"].pop(),
-    "no events": _set("plan", to=[]),
+    "no events": _set("events", to=[]),
     "other statement": _set("statement", to="Nothing was revealed."),
     "no statement": _set("statement", to=None),
     "ballots not disclosed": lambda raw: raw["disclosures"].pop(0),
@@ -100,7 +100,7 @@ def test_tampering_is_found(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [_set("method", to=3), _set("plan", to="x"), _set("candidates", to=[]), _set("noise", to=None)]
+    "change", [_set("method", to=3), _set("events", to="x"), _set("candidates", to=[]), _set("noise", to=None)]
 )
 def test_damaged_results_give_no_traceback(tmp_path: Path, change: Change) -> None:
     try:

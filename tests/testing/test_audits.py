@@ -20,7 +20,7 @@ from hushtune.core.roster import Roster
 from hushtune.methods.vote.ballots import TopVotes
 from hushtune.privacy.accounting import Sums
 from hushtune.privacy.bounds import KHot
-from hushtune.privacy.calibration import calibrate, plan_of
+from hushtune.privacy.calibration import calibrate, events_of
 from hushtune.privacy.events.registry import event_from_json
 from hushtune.privacy.noise.base import Noise
 from hushtune.seals.clear import Clear
@@ -82,10 +82,10 @@ def whole_path(tmp_path: Path, query: TopVotes, favourite: float, runs: int, pri
     """What the server gets from the real `respond` of a single client, in many runs."""
     inside, roster = party(tmp_path, favourite, str(favourite)), Roster(("a",))
     noise = calibrate((query.bound,), privacy, Sums())
-    plan = plan_of((query.bound,), privacy, noise)
+    events = events_of((query.bound,), privacy, noise)
     replies = []
     for run in range(runs):
-        request = Request(f"{run:032x}", 0, roster.digest(), query, None, Clear(), noise, privacy, 1, plan)
+        request = Request(f"{run:032x}", 0, roster.digest(), query, None, Clear(), noise, privacy, 1, events)
         replies.append(vector_of(respond(request.to_bytes(), inside, roster), P))
     return np.array(replies)
 
@@ -121,8 +121,8 @@ def seen_with(
 def _parsed(message: bytes, query: TopVotes) -> Request:
     header, _ = release.unpack(message)
     privacy = ht.Privacy(**header["privacy"])
-    plan = tuple(event_from_json(event) for event in header["plan"])
-    return Request(header["run"], 0, header["roster"], query, None, Clear(), Noise(header["scale"]), privacy, 1, plan)
+    events = tuple(event_from_json(event) for event in header["events"])
+    return Request(header["run"], 0, header["roster"], query, None, Clear(), Noise(header["scale"]), privacy, 1, events)
 
 
 def test_an_audit_needs_runs() -> None:

@@ -189,14 +189,14 @@ def test_clients_with_data_of_their_own_have_no_answer(tmp_path: Path) -> None:
     query = Numbers(0, 4)
     clients = [ht.Client((np.zeros((4, 1)), np.arange(4)), distance, name=name) for name in ROSTER.ids]
     inside = local.LocalFederation(clients, tmp_path, seed=0).parties[ROSTER.ids[0]]
-    wanted = request(query=query, noise=Noise(0.0), privacy=None, plan=()).to_bytes()
+    wanted = request(query=query, noise=Noise(0.0), privacy=None, events=()).to_bytes()
     assert "objective failed" in refusal(release.respond(wanted, inside, ROSTER))
     assert "is for clients of hushtune.testing only" in (inside.folder / "client.log").read_text()
     noise, privacy = Noise(1e3), ht.Privacy(8.0)
-    plan = (query.bound.event(noise, privacy.change),)
-    wanted = request(query=query, noise=noise, privacy=privacy, plan=plan).to_bytes()
+    events = (query.bound.event(noise, privacy.change),)
+    wanted = request(query=query, noise=noise, privacy=privacy, events=events).to_bytes()
     drawn = SimulatedRandomness(0, inside.id)
     reply = vector_of(release.respond(wanted, inside, ROSTER), 4)
     assert reply.tolist() == noise.share(ht.Clear().honest(len(ROSTER)), 4, drawn).tolist()
-    wanted = request(query=Marks(), noise=Noise(0.0), privacy=None, plan=()).to_bytes()
+    wanted = request(query=Marks(), noise=Noise(0.0), privacy=None, events=()).to_bytes()
     assert "objective failed" in refusal(release.respond(wanted, inside, ROSTER))

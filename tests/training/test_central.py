@@ -109,9 +109,9 @@ METHODS = [
 def test_one_charge_covers_choice_and_training(tmp_path: Path, method: Any) -> None:
     fitted = fit(tmp_path, method, folder=tmp_path / "model")
     (entry,) = ht.Ledger(tmp_path / "home" / "ledger.db").entries()
-    assert entry.charge.events == fitted.plan
+    assert entry.charge.events == fitted.events
     assert entry.charge.run == fitted.run
-    assert 0.99 * 3.0 < epsilon_of(fitted.plan, 1e-5) <= 3.0
+    assert 0.99 * 3.0 < epsilon_of(fitted.events, 1e-5) <= 3.0
     kept = json.loads((tmp_path / "model" / "fitted.json").read_text())
     assert kept["spent"]["epsilon"] == pytest.approx(fitted.spent.epsilon)
     assert kept["config"] == fitted.config == CANDIDATES[fitted.index or 0]
@@ -126,11 +126,11 @@ def test_one_charge_covers_choice_and_training(tmp_path: Path, method: Any) -> N
 
 def test_tests_and_training_are_composed_tightly(tmp_path: Path) -> None:
     fitted = fit(tmp_path, ht.NoisyMax(voters=40))
-    tests, training = fitted.plan
+    tests, training = fitted.events
     assert isinstance(tests, PureTests)
     assert isinstance(training, TrainingSteps)
     assert epsilon_of((tests,), 1e-5) == pytest.approx(0.2 * 3.0, rel=1e-3)
-    assert epsilon_of((tests,), 1e-5) + epsilon_of((training,), 1e-5) > 3.0 >= epsilon_of(fitted.plan, 1e-5)
+    assert epsilon_of((tests,), 1e-5) + epsilon_of((training,), 1e-5) > 3.0 >= epsilon_of(fitted.events, 1e-5)
     assert fitted.tuning is not None
     assert "includes the training that follows: 5 steps" in fitted.tuning.statement
 
@@ -153,7 +153,7 @@ def test_the_choice_can_be_verified(tmp_path: Path) -> None:
 
 def test_a_filter_counts_on_its_share_of_epsilon(tmp_path: Path) -> None:
     fitted = fit(tmp_path, METHODS[2])
-    event = fitted.plan[0]
+    event = fitted.events[0]
     assert isinstance(event, PureTests)
     assert 1 <= event.times < 19
     assert epsilon_of((event,), 1e-5) <= 0.2 * 3.0
@@ -282,14 +282,14 @@ def test_no_run_at_all_has_an_outcome(tmp_path: Path) -> None:
 
 
 def test_scores_of_protected_rows_are_paid_for_and_noisy(tmp_path: Path) -> None:
-    (public,) = fit(tmp_path / "a", ht.RepeatAndSelect(), public=True).plan
-    (protected,) = fit(tmp_path / "b", ht.RepeatAndSelect()).plan
+    (public,) = fit(tmp_path / "a", ht.RepeatAndSelect(), public=True).events
+    (protected,) = fit(tmp_path / "b", ht.RepeatAndSelect()).events
     assert isinstance(public, SelectedRuns)
     assert isinstance(protected, SelectedRuns)
     assert public.score == 0 < protected.score
     assert protected.multiplier > public.multiplier
-    assert len(fit(tmp_path / "c", ht.TryAll(), public=True).plan) == 1
-    scored = fit(tmp_path / "d", ht.TryAll()).plan[1:]
+    assert len(fit(tmp_path / "c", ht.TryAll(), public=True).events) == 1
+    scored = fit(tmp_path / "d", ht.TryAll()).events[1:]
     assert len(scored) == len(CANDIDATES)
     assert isinstance(scored[0], GaussianVector)
     quiet = [fit(tmp_path, ht.TryAll(), simulation=ht.Simulation(s), public=True).config["lr"] for s in range(10)]
@@ -377,7 +377,7 @@ def test_configs_that_differ_in_clipping_alone_are_scored_once() -> None:
 def test_parts_rehearse_the_training_that_follows(tmp_path: Path) -> None:
     trainer = Trainer()
     fitted = fit(tmp_path, METHODS[0], trainer)
-    training = fitted.plan[-1]
+    training = fitted.events[-1]
     assert isinstance(training, TrainingSteps)
     (noise,) = trainer.rehearsed
     assert 0.8 * training.multiplier < noise < training.multiplier

@@ -38,8 +38,8 @@ def test_it_learns_what_no_client_could_alone() -> None:
 
 def test_plain_averaging_is_weighted_by_rows_and_step_by_step() -> None:
     """The same by hand: clone, set coefficients, partial_fit, weighted mean."""
-    plan = FedAvg(3, epochs=2, seed=5)
-    trained = plan.train(clients(), CONFIGS[:1], jobs=1, observer=ht.Silent())
+    averaging = FedAvg(3, epochs=2, seed=5)
+    trained = averaging.train(clients(), CONFIGS[:1], jobs=1, observer=ht.Silent())
     coef, intercept = np.zeros((10, 64)), np.zeros(10)
     total = sum(map(len, PARTS))
     for number in range(3):
@@ -66,8 +66,8 @@ def test_many_configs_at_once_are_each_trained_as_if_alone() -> None:
 
 
 def test_the_servers_knobs_can_be_tuned() -> None:
-    plan = FedAvg(3, server_lr=0.5, server_momentum=0.9)
-    given = plan.train(clients(), CONFIGS[:1], jobs=1, observer=ht.Silent())
+    averaging = FedAvg(3, server_lr=0.5, server_momentum=0.9)
+    given = averaging.train(clients(), CONFIGS[:1], jobs=1, observer=ht.Silent())
     tuned = FedAvg(3).train(
         clients(),
         [{**CONFIGS[0], "server_lr": 0.5, "server_momentum": 0.9}, CONFIGS[0]],
@@ -92,8 +92,8 @@ def test_server_momentum_by_its_formula() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fedavg._State, "_move", spy)
-        plan = FedAvg(2, server_lr=lr, server_momentum=momentum)
-        trained = plan.train(clients(), CONFIGS[:1], jobs=1, observer=ht.Silent())
+        averaging = FedAvg(2, server_lr=lr, server_momentum=momentum)
+        trained = averaging.train(clients(), CONFIGS[:1], jobs=1, observer=ht.Silent())
     (x0, mean1), (x1, mean2) = learner_runs
     np.testing.assert_allclose(x1, x0 + lr * (mean1 - x0))
     expected = x1 + lr * (momentum * (mean1 - x0) + (mean2 - x1))
@@ -172,8 +172,8 @@ def test_a_config_that_diverges_is_nan_and_harms_no_other() -> None:
 
 
 def test_an_interrupted_training_resumes_and_gives_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = FedAvg(4, server_momentum=0.5)
-    whole = plan.train(clients(), CONFIGS, jobs=1, observer=ht.Silent())
+    averaging = FedAvg(4, server_momentum=0.5)
+    whole = averaging.train(clients(), CONFIGS, jobs=1, observer=ht.Silent())
     rounds: list[int] = []
     original = fedavg._State.round
 
@@ -186,8 +186,8 @@ def test_an_interrupted_training_resumes_and_gives_the_same(tmp_path: Path, monk
 
     monkeypatch.setattr(fedavg._State, "round", stop)
     with pytest.raises(KeyboardInterrupt):
-        plan.train(clients(), CONFIGS, folder=tmp_path, jobs=1, observer=ht.Silent())
-    resumed = plan.train(clients(), CONFIGS, folder=tmp_path, jobs=1, observer=ht.Silent())
+        averaging.train(clients(), CONFIGS, folder=tmp_path, jobs=1, observer=ht.Silent())
+    resumed = averaging.train(clients(), CONFIGS, folder=tmp_path, jobs=1, observer=ht.Silent())
     assert rounds == [0, 1, 2, 2, 3]
     np.testing.assert_array_equal(resumed.model(1).coef_, whole.model(1).coef_)
     with pytest.raises(ht.SettingError, match="belongs to another training"):

@@ -45,7 +45,7 @@ from hushtune.seals.registry import expected
 _MOST_RUNS = 16  # that a client has keys for at one time
 _TERMS = "terms"  # the name under which a ledger keeps what a run's requests have in common
 _PINNED = "asked"  # and, with a step, the one request that a client prepares for and answers in that step
-_OTHER_TERMS = "the request's seal, privacy, noise or plan is not what the run began with"
+_OTHER_TERMS = "the request's seal, privacy, noise or events are not what the run began with"
 
 
 Prepare = Callable[[Request], None]
@@ -266,7 +266,7 @@ def _due(request: Request, roster: Roster) -> Due:
 def noisy(request: Request, party: Party, roster: Roster) -> IntArray:
     """The client's vector with its own noise share.
 
-    At most once for each step of a run's plan: the step counts, not the seal's round, which the server chooses. A
+    At most once for each step of a run: the step counts, not the seal's round, which the server chooses. A
     second round for the same step would be a second noisy opening of the same input.
     """
     vector = contribution(request.query, party, request.parts, private=request.privacy is not None)
@@ -324,7 +324,7 @@ def _answer(query: Query, party: Party, private: bool) -> IntArray:
 def _accept(request: Request, due: Due, party: Party, roster: Roster, books: Books) -> Charge:
     """What the run costs, if the client takes part and can afford it; it records nothing, and `commit` decides."""
     _check(request, due, party, roster)
-    charge = charge_of(request.run, request.query.name, request.plan, request.privacy)
+    charge = charge_of(request.run, request.query.name, request.events, request.privacy)
     if books.ledger is not None and books.ledger.exists:
         try:
             books.answered(request.run, *_pin_terms(request))
@@ -357,19 +357,19 @@ def _check(request: Request, due: Due, party: Party, roster: Roster) -> None:
     search, domain = request.query.scored
     party.policy.check_work(search.work(request.voters, domain))
     if request.privacy is None:
-        if request.plan or request.noise.scale != 0:
-            raise RefusedError("a request without epsilon must have no noise and no plan")
+        if request.events or request.noise.scale != 0:
+            raise RefusedError("a request without epsilon must have no noise and no events")
         return
     if request.privacy.unit == "client" and request.voters != 1:
         raise RefusedError(f"a client has one voter if unit is 'client', but got voters={request.voters}")
-    _check_plan(request, request.privacy)
+    _check_events(request, request.privacy)
 
 
-def _check_plan(request: Request, privacy: Privacy) -> None:
+def _check_events(request: Request, privacy: Privacy) -> None:
     """The client computes the cost itself: from the bound it enforces and the noise it will add."""
     event = request.query.bound.event(request.noise, privacy.change)
-    if not 0 <= request.step < len(request.plan) or request.plan[request.step] != event:
-        raise RefusedError(f"step {request.step} is not what the run's plan announced")
-    cost = epsilon_of(request.plan, privacy.delta)
+    if not 0 <= request.step < len(request.events) or request.events[request.step] != event:
+        raise RefusedError(f"step {request.step} is not what the run announced")
+    cost = epsilon_of(request.events, privacy.delta)
     if cost > privacy.epsilon:
         raise RefusedError(f"the noise asked for costs epsilon {cost:.4g}, more than the stated {privacy.epsilon:g}")

@@ -21,7 +21,7 @@ from hushtune.seals.base import Seal
 from hushtune.seals.forms import Form, form_from_json
 from hushtune.seals.registry import seal_from_json
 
-_LONGEST_PLAN = 10_000
+_MOST_EVENTS = 10_000
 _RUN = re.compile(r"[0-9a-f]{32}")
 
 
@@ -31,10 +31,10 @@ class Request:
 
     Args:
         run: 32 hex digits, fresh for each run.
-        step: which of the run's planned openings this is.
+        step: which of the announced openings of the run this is.
         form: what of the sum will be opened, if the seal computes it first; None: the sum.
         voters: how many parts each client splits its rows into; each answers for itself, the client sends their sum.
-        plan: the events of all openings of the run, fixed before the first; empty without epsilon.
+        events: those of all openings of the run, fixed before the first; empty without epsilon.
     """
 
     run: str
@@ -46,7 +46,7 @@ class Request:
     noise: Noise
     privacy: Privacy | None
     voters: int
-    plan: tuple[Event, ...]
+    events: tuple[Event, ...]
 
     @property
     def parts(self) -> Parts:
@@ -67,7 +67,7 @@ class Request:
                 "scale": self.noise.scale,
                 "privacy": self.privacy.to_json() if self.privacy else None,
                 "voters": self.voters,
-                "plan": [event_to_json(event) for event in self.plan],
+                "events": [event_to_json(event) for event in self.events],
             }
         )
 
@@ -78,10 +78,10 @@ class Request:
         return hashlib.sha256(json.dumps([query_to_json(self.query), form], sort_keys=True).encode()).digest()
 
     def terms(self) -> str:
-        """One text for what stays the same in all requests of a run: seal, privacy, voters, noise and plan."""
+        """One text for what stays the same in all requests of a run: seal, privacy, voters, noise and events."""
         privacy = self.privacy.to_json() if self.privacy is not None else None
-        plan = [event_to_json(event) for event in self.plan]
-        content = json.dumps([self.seal.to_json(), privacy, self.voters, self.noise.scale, plan], sort_keys=True)
+        events = [event_to_json(event) for event in self.events]
+        content = json.dumps([self.seal.to_json(), privacy, self.voters, self.noise.scale, events], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()
 
     @classmethod
@@ -103,14 +103,14 @@ class Request:
                 noise=seal.noise(_typed(header.pop("scale"), float, int)),
                 privacy=Privacy(**privacy) if privacy is not None else None,
                 voters=_typed(header.pop("voters"), int),
-                plan=tuple(event_from_json(event) for event in header.pop("plan")),
+                events=tuple(event_from_json(event) for event in header.pop("events")),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise WireError(f"a request has a missing or wrong field ({error})") from None
         if header:
             raise WireError(f"a request has unknown fields {sorted(header)}")
-        if len(request.plan) > _LONGEST_PLAN:
-            raise WireError(f"a plan must have at most {_LONGEST_PLAN} steps, but got {len(request.plan)}")
+        if len(request.events) > _MOST_EVENTS:
+            raise WireError(f"a run must have at most {_MOST_EVENTS} events, but got {len(request.events)}")
         if not _RUN.fullmatch(request.run):
             raise WireError("a run id must be 32 hex digits")
         return request

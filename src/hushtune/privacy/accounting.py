@@ -121,7 +121,7 @@ def best_order(limit: Budget) -> float:
 # ---- calibration -------------------------------------------------------------------------------------
 
 
-def gaussian_start(plan: Callable[[float], tuple[Event, ...]], epsilon: float, delta: float) -> float:
+def gaussian_start(events: Callable[[float], tuple[Event, ...]], epsilon: float, delta: float) -> float:
     """A noise scale near the one sought: what the Gaussian mechanism of the same Rényi divergence would need.
 
     At a large scale every event is nearly Gaussian with signal-to-noise ratio mu = sqrt(divergence of order 2), and
@@ -135,9 +135,9 @@ def gaussian_start(plan: Callable[[float], tuple[Event, ...]], epsilon: float, d
         return normal(mu / 2 - epsilon / mu) - math.exp(epsilon) * normal(-mu / 2 - epsilon / mu) - delta
 
     large = 1000.0
-    while math.isinf(rdp_of(plan(large), 2.0)) and large < 1e12:  # where a scale of 1000 is hardly any noise
+    while math.isinf(rdp_of(events(large), 2.0)) and large < 1e12:  # where a scale of 1000 is hardly any noise
         large *= 1000
-    ratio = math.sqrt(rdp_of(plan(large), 2.0))
+    ratio = math.sqrt(rdp_of(events(large), 2.0))
     return large * ratio / _root(excess, 1e-9, 2 * epsilon + 100.0)
 
 

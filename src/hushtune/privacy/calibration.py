@@ -23,12 +23,12 @@ def calibrate(bounds: tuple[Bound, ...], privacy: Privacy, rule: Rule, at: Place
     """The least noise with which opening all the bounded sums stays within epsilon, under a ledger's rule."""
 
     def cost(scale: float) -> float:
-        events = plan_of(bounds, privacy, Noise(scale, at))
+        events = events_of(bounds, privacy, Noise(scale, at))
         return rule.spent([(events, privacy.delta)], privacy.delta).epsilon
 
     if cost(0.0) == 0:  # nobody can change anything: every ballot is the same
         return Noise(0.0, at)
-    start = gaussian_start(lambda s: plan_of(bounds, privacy, Noise(s, at)), privacy.epsilon, privacy.delta)
+    start = gaussian_start(lambda s: events_of(bounds, privacy, Noise(s, at)), privacy.epsilon, privacy.delta)
     if start > min(bound.loudest for bound in bounds):
         raise SettingError(
             f"epsilon={privacy.epsilon:g} with delta={privacy.delta:g} needs noise of standard deviation {start:.3g} "
@@ -37,9 +37,12 @@ def calibrate(bounds: tuple[Bound, ...], privacy: Privacy, rule: Rule, at: Place
     return Noise(smallest_scale(cost, privacy.epsilon, start), at)
 
 
-def plan_of(bounds: Sequence[Bound], privacy: Privacy, noise: Noise) -> tuple[Event, ...]:
-    """One event per opening."""
+def events_of(bounds: Sequence[Bound], privacy: Privacy, noise: Noise) -> tuple[Event, ...]:
+    """The events of a run: one for each opening, in their order."""
     return tuple(bound.event(noise, privacy.change) for bound in bounds)
+
+
+plan_of = events_of
 
 
 def rule_of(ledger: Ledger | None, privacy: Privacy | None) -> Rule:

@@ -15,7 +15,7 @@ from hushtune.core.errors import BoundError, HushtuneError
 from hushtune.core.space import config_key
 from hushtune.methods.base import Facts
 from hushtune.privacy.bounds import Scores
-from hushtune.privacy.calibration import plan_of
+from hushtune.privacy.calibration import events_of
 from hushtune.privacy.events.steps import TrainingSteps
 from hushtune.run.disclosures import CHOICE, Disclosure, of_form, of_gathered, of_sum, of_tests
 from hushtune.run.replay import Replay
@@ -76,17 +76,17 @@ def _method(result: Result) -> Iterator[Check]:
 
 def _privacy(result: Result) -> Iterator[Check]:
     if result.privacy is None:
-        yield Check("no epsilon is claimed", not result.plan, "the run was made without differential privacy")
+        yield Check("no epsilon is claimed", not result.events, "the run was made without differential privacy")
         return
     privacy = result.privacy
-    plan = plan_of(result.method.bounds(result.candidates), privacy, result.noise)
-    own = tuple(event for event in result.plan if not isinstance(event, TrainingSteps))
+    events = events_of(result.method.bounds(result.candidates), privacy, result.noise)
+    own = tuple(event for event in result.events if not isinstance(event, TrainingSteps))
     yield Check(
         "the events follow from the method's bounds and the noise, but for those of private training",
-        plan == own,
-        f"{len(plan)} expected, {len(own)} of {len(result.plan)} recorded",
+        events == own,
+        f"{len(events)} expected, {len(own)} of {len(result.events)} recorded",
     )
-    spent = result.rule.spent([(result.plan, privacy.delta)], privacy.delta)
+    spent = result.rule.spent([(result.events, privacy.delta)], privacy.delta)
     yield Check(
         "epsilon computed from the events is the epsilon stated",
         abs(spent.epsilon - result.spent.epsilon) <= 1e-6 * spent.epsilon and spent.delta == result.spent.delta,

@@ -103,8 +103,8 @@ class Result:
         method: with all its settings filled in.
         seal: how single contributions stayed hidden.
         privacy: the guarantee asked for; None: exact values were opened.
-        plan: the events of everything the run could open, fixed before it began; every epsilon is computed from these.
-        spent: (epsilon, delta) of the plan, computed under `rule`; zeros without `privacy`.
+        events: those of everything the run could open, fixed before it began; every epsilon is computed from these.
+        spent: (epsilon, delta) of the events, computed under `rule`; zeros without `privacy`.
         rule: how epsilon is computed from events: the ledger's rule.
         noise: its scale is the standard deviation that the fewest honest clients carry, in steps of the integer grid.
         honest: how many those are.
@@ -133,7 +133,7 @@ class Result:
     search: Search
     seal: Seal
     privacy: Privacy | None
-    plan: tuple[Event, ...]
+    events: tuple[Event, ...]
     spent: Budget
     rule: Rule
     noise: Noise
@@ -188,7 +188,7 @@ class Result:
             "spent": asdict(self.spent) if self.privacy else None,
             "rule": rule_to_json(self.rule),
             "noise": {"scale": self.noise.scale, "honest": self.honest},
-            "plan": [event_to_json(event) for event in self.plan],
+            "events": [event_to_json(event) for event in self.events],
             "disclosures": [asdict(disclosure) for disclosure in self.disclosures],
             "clients": {
                 "asked": self.asked,
@@ -258,7 +258,7 @@ class Result:
             search=search_from_json(raw["search"]),
             seal=seal,
             privacy=Privacy(**raw["privacy"]) if raw["privacy"] else None,
-            plan=tuple(event_from_json(event) for event in raw["plan"]),
+            events=tuple(event_from_json(event) for event in raw["events"]),
             spent=Budget(**raw["spent"]) if raw["spent"] else Budget(0.0, 0.0),
             rule=rule_from_json(raw["rule"]),
             noise=seal.noise(raw["noise"]["scale"]),

@@ -51,7 +51,7 @@ class Record:
 
 
 class Run:
-    """The server's side of one run. Opens nothing that is not in its plan.
+    """The server's side of one run. Opens nothing that its terms did not announce.
 
     Args:
         terms: what the run is held to.
@@ -174,7 +174,7 @@ class Run:
             search=self.search,
             seal=terms.seal,
             privacy=terms.privacy,
-            plan=terms.plan,
+            events=terms.events,
             spent=terms.spent,
             rule=terms.rule,
             noise=terms.noise,

@@ -35,7 +35,7 @@ _NOT_COVERED = (
 
 def not_covered(result: Result) -> tuple[str, ...]:
     """What the guarantee says nothing about."""
-    trained = any(isinstance(event, TrainingSteps) for event in result.plan)
+    trained = any(isinstance(event, TrainingSteps) for event in result.events)
     return (*(_NOT_COVERED[1:] if trained else _NOT_COVERED), *result.method.not_covered)
 
 
@@ -89,10 +89,10 @@ def _guarantee(result: Result) -> list[str]:
 
 
 def _noise(result: Result) -> str:
-    if any(isinstance(event, PureTests) for event in result.plan):
+    if any(isinstance(event, PureTests) for event in result.events):
         return (
             f"  Noise: exact {result.method.drawn} of scale {result.noise.scale:.4g}, where one unit moves a sum by at "
-            f"most {result.plan[0].epsilon * result.noise.scale / 2:.0f}; drawn by the server."  # type: ignore[attr-defined]
+            f"most {result.events[0].epsilon * result.noise.scale / 2:.0f}; drawn by the server."  # type: ignore[attr-defined]
         )
     if result.noise.at == "curator":
         return (
@@ -115,14 +115,14 @@ def _trained(result: Result) -> list[str]:
     return [
         f"  It includes the training that follows: {event.steps} steps of DP-SGD, sampling rate {event.rate:.4g}, "
         f"noise multiplier {event.multiplier:.4g}."
-        for event in result.plan
+        for event in result.events
         if isinstance(event, TrainingSteps)
     ]
 
 
 def _sampling(result: Result) -> list[str]:
     """What the guarantee counts on besides noise."""
-    opened = [event for event in result.plan if not isinstance(event, TrainingSteps)]
+    opened = [event for event in result.events if not isinstance(event, TrainingSteps)]
     rates = Counter(rate for event in opened if (rate := getattr(event, "rate", 1.0)) < 1)
     if not rates:
         return []
@@ -139,7 +139,7 @@ def _beside(result: Result) -> list[str]:
     assert result.privacy is not None
     if result.noise.at != "curator" or not isinstance(result.rule, Sums):
         return []
-    renyi = renyi_epsilon(result.plan, result.privacy.delta)
+    renyi = renyi_epsilon(result.events, result.privacy.delta)
     return [f"  Accounted for by privacy loss distributions; by Rényi divergences epsilon would be {renyi:.4g}."]
 
 

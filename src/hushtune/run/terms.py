@@ -12,7 +12,7 @@ from hushtune.client.rows import Parts
 from hushtune.core.space import Candidates
 from hushtune.methods.study import Settled
 from hushtune.privacy.accounting import Budget, Rule, Sums
-from hushtune.privacy.calibration import Training, calibrate, plan_of, rule_of
+from hushtune.privacy.calibration import Training, calibrate, events_of, rule_of
 from hushtune.privacy.charges import Charge, charge_of
 from hushtune.privacy.events.sums import Event
 from hushtune.privacy.guarantee import Privacy
@@ -32,7 +32,7 @@ class Terms:
         privacy: the guarantee for everything that is charged; None: exact values are opened.
         rule: how epsilon is computed from events: the ledger's.
         noise: what every opening gets.
-        plan: the events of all openings, and of private training that follows; empty without epsilon.
+        events: those of all openings, and of private training that follows; empty without epsilon.
         wanted: what was asked for, if the ledger had less left.
     """
 
@@ -40,7 +40,7 @@ class Terms:
     privacy: Privacy | None
     rule: Rule
     noise: Noise
-    plan: tuple[Event, ...]
+    events: tuple[Event, ...]
     wanted: Budget | None = None
 
     @property
@@ -93,7 +93,7 @@ class Terms:
         """What the whole run costs under the rule."""
         if self.privacy is None:
             return Budget(0.0, 0.0)
-        return self.rule.spent([(self.plan, self.privacy.delta)], self.privacy.delta)
+        return self.rule.spent([(self.events, self.privacy.delta)], self.privacy.delta)
 
     def charge(self, run: str) -> Charge:
         """What a ledger is charged.
@@ -101,7 +101,7 @@ class Terms:
         Args:
             run: the run's id.
         """
-        return charge_of(run, "run", self.plan, self.privacy)
+        return charge_of(run, "run", self.events, self.privacy)
 
     def due(self, query: Query, form: Form | None) -> Due:
         """What one step asks of the seal.
@@ -122,10 +122,10 @@ class Terms:
             query: what each unit is asked.
             form: which form of the sum is opened; None: the sum.
         """
-        return Request(run, step, roster, query, form, self.seal, self.noise, self.privacy, self.voters, self.plan)
+        return Request(run, step, roster, query, form, self.seal, self.noise, self.privacy, self.voters, self.events)
 
     def announced(self, query: Query, step: int) -> bool:
-        """Whether the plan has this sum at this cost; its length may follow from earlier openings.
+        """Whether the run announced this sum at this cost; its length may follow from earlier openings.
 
         Args:
             query: what each unit would be asked.
@@ -135,7 +135,7 @@ class Terms:
             return False
         if self.privacy is None:
             return type(query.bound) is type(self.study.bounds[step])
-        return query.bound.event(self.noise, self.privacy.change) == self.plan[step]
+        return query.bound.event(self.noise, self.privacy.change) == self.events[step]
 
 
 def calibrated(
@@ -159,7 +159,7 @@ def calibrated(
         return Terms(study, privacy, rule, seal.noise(0.0), (), wanted)
     share = rule if training is None else Sums()  # a share is only a share: what counts under the rule is the whole
     noise = calibrate(study.bounds, own, share, seal.noise_at)
-    plan = plan_of(study.bounds, privacy, noise)
+    events = events_of(study.bounds, privacy, noise)
     if training is not None:
-        plan = (*plan, training.event(plan, privacy, rule))
-    return Terms(study, privacy, rule, noise, plan, wanted)
+        events = (*events, training.event(events, privacy, rule))
+    return Terms(study, privacy, rule, noise, events, wanted)

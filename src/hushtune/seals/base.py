@@ -185,7 +185,7 @@ class Seal:
         Args:
             run: the run's id.
             roster: its clients.
-            terms: one text for the run's seal, privacy, noise and plan.
+            terms: one text for the run's seal, privacy, noise and events.
             first: larger than any round of the run's earlier server's ends.
         """
         raise SettingError(f"seal '{self.name}' has no server's end")

@@ -186,7 +186,7 @@ class Seat:
         run: the run's id.
         roster: all clients.
         number: this client's place in it.
-        terms: one text for the run's seal, privacy, noise and plan.
+        terms: one text for the run's seal, privacy, noise and events.
         randomness: where its keys come from.
         identity: its signing key, if it has one.
         folder: where something may be found again that outlives this process; None: nothing need do so.
@@ -228,7 +228,7 @@ class ClientEnd(Protocol):
 
     @property
     def terms(self) -> str:
-        """One text for the run's seal, privacy, noise and plan."""
+        """One text for the run's seal, privacy, noise and events."""
         ...
 
     def step(self, message: bytes, due: Due | None) -> bytes:

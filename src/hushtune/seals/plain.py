@@ -50,7 +50,7 @@ class PlainClient:
     """The client's end: one message, one vector, no secrets of its own.
 
     Args:
-        terms: one text for the run's seal, privacy, noise and plan.
+        terms: one text for the run's seal, privacy, noise and events.
     """
 
     terms: str

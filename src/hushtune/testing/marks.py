@@ -100,7 +100,7 @@ def check_tests(seal: Seal, unit: Unit, clients: int, seed: int) -> None:
             options: dict[str, Any] = {"method": Asks(voters), "privacy": privacy, "seal": seal, "search": Search()}
             result = tune(wire, CANDIDATES, **options, simulation=simulation, observer=Silent())
         answers.append(np.reshape(result.opened[0].blocks[ANSWERS], (_TIMES, 3)))
-        epsilons |= {event.epsilon for event in result.plan if isinstance(event, PureTests)}
+        epsilons |= {event.epsilon for event in result.events if isinstance(event, PureTests)}
     (epsilon,) = epsilons
     scale = 2 * _STEPS / epsilon
     ahead = _STEPS * (clients - failing - 1) / scale

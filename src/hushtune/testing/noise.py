@@ -80,7 +80,7 @@ def _vectors(clients: int, voters: int, seed: int) -> IntArray:
 
 def _expected(result: Result, seal: Seal, clients: int) -> float:
     """The variance of one sum's noise: what its event has, and what the clients beyond those counted on add to it."""
-    variances = {_variance(event) for event in result.plan}
+    variances = {_variance(event) for event in result.events}
     answers = {opened.answered for opened in result.opened}
     expect(len(variances) == 1, f"sums that are bounded alike must get the same noise, but got {sorted(variances)}")
     expect(answers == {clients}, f"clients that fail must be in the sum like others, but {answers} of {clients} are")

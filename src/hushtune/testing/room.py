@@ -135,7 +135,7 @@ class Room:
         ledgers = self._ledgers("first")
         for ledger in ledgers:
             charged = [entry.charge.events for entry in ledger.entries()]
-            expect(charged == [self.result.plan], f"{ledger.path.parent.name}: the ledger must hold the run's events")
+            expect(charged == [self.result.events], f"{ledger.path.parent.name}: the ledger must hold the run's events")
         before = [ledger.entries() for ledger in ledgers]
         try:
             self.tune("first", folder=self.place / "second")

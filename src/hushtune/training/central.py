@@ -213,7 +213,7 @@ class _Owner:
                 privacy=self.privacy,
                 ready=ready,
             )
-        trained = result.plan[-1]
+        trained = result.events[-1]
         assert isinstance(trained, TrainingSteps)
         with self.observer.phase("private training", trained.steps) as advance:
             model = self.trainer.train(result.config, self.rows, trained.multiplier, self.seed, advance)
@@ -221,7 +221,7 @@ class _Owner:
             result.index,
             model,
             result.method.to_json(),
-            result.plan,
+            result.events,
             rule_to_json(result.rule),
             result.run,
             result.ledger,
@@ -345,13 +345,13 @@ class _Owner:
         index: int | None,
         model: Any,
         method: dict[str, Any],
-        plan: tuple[Event, ...],
+        events: tuple[Event, ...],
         rule: dict[str, Any],
         run: str,
         note: LedgerNote | None,
         tuning: Result | None,
     ) -> Fitted:
-        spent = rule_from_json(rule).spent([(plan, self.privacy.delta)], self.privacy.delta)
+        spent = rule_from_json(rule).spent([(events, self.privacy.delta)], self.privacy.delta)
         scored = "none" if method["name"] == Untuned.name else "own"
         if self.validation is not None and scored == "own":
             scored = "public" if self.public else "protected"
@@ -363,7 +363,7 @@ class _Owner:
             method,
             self.trainer.to_json(),
             self.privacy,
-            plan,
+            events,
             spent,
             rule,
             scored,

@@ -154,11 +154,11 @@ class Trained:
 class _State:
     """The server's models."""
 
-    def __init__(self, plan: FedAvg, learner: Learner, configs: Sequence[Config]) -> None:
-        self._plan, self._learner, self._all = plan, learner, configs
+    def __init__(self, averaging: FedAvg, learner: Learner, configs: Sequence[Config]) -> None:
+        self._averaging, self._learner, self._all = averaging, learner, configs
         own = [{name: value for name, value in config.items() if name not in _SERVER} for config in configs]
         self.groups = [
-            Group(places, [own[at] for at in places], learner.start(own[places[0]], plan.seed), {})
+            Group(places, [own[at] for at in places], learner.start(own[places[0]], averaging.seed), {})
             for places in learner.groups(own)
         ]
 
@@ -167,7 +167,7 @@ class _State:
         from joblib import Parallel, delayed
 
         total = sum(len(rows) for rows in shares)
-        seed = int(np.random.SeedSequence([self._plan.seed, number]).generate_state(1)[0]) >> 7
+        seed = int(np.random.SeedSequence([self._averaging.seed, number]).generate_state(1)[0]) >> 7
         tasks = [(first, shares[first : first + _BLOCK]) for first in range(0, len(shares), _BLOCK)]
         means: list[Weights] = [{} for _ in self.groups]
         calls = (delayed(_block)(self._learner, self.groups, rows, total, seed) for _, rows in tasks)
@@ -192,7 +192,7 @@ class _State:
             group.weights[name] = value if plain else group.weights[name] + rate.reshape(wide) * step
 
     def _knob(self, group: Group, name: str) -> Any:
-        found = [self._all[place].get(name, getattr(self._plan, name)) for place in group.places]
+        found = [self._all[place].get(name, getattr(self._averaging, name)) for place in group.places]
         values = [_server_knob(name, value) for value in found]
         return np.array(values, dtype=next(iter(group.weights.values())).dtype)
 

@@ -45,7 +45,7 @@ class Fitted:
         method: how the config was chosen: name and settings.
         trainer: DP-SGD's public settings.
         privacy: the guarantee asked for: unit "record", neighbours "add-remove".
-        plan: the events of choice and training; epsilon is computed from these.
+        events: those of choice and training; epsilon is computed from these.
         spent: (epsilon, delta) of model and config together, under `rule`.
         rule: how epsilon is computed from events: the ledger's rule.
         scored_on: "own" rows of each part, "public" rows, "protected" rows apart from those trained on, or "none".
@@ -63,7 +63,7 @@ class Fitted:
     method: dict[str, Any]
     trainer: dict[str, Any]
     privacy: Privacy
-    plan: tuple[Event, ...]
+    events: tuple[Event, ...]
     spent: Budget
     rule: dict[str, Any]
     scored_on: str
@@ -87,7 +87,7 @@ class Fitted:
             "method": self.method,
             "trainer": self.trainer,
             "privacy": self.privacy.to_json(),
-            "plan": [event_to_json(event) for event in self.plan],
+            "events": [event_to_json(event) for event in self.events],
             "spent": asdict(self.spent),
             "rule": self.rule,
             "scored_on": self.scored_on,
@@ -137,7 +137,7 @@ def _guarantee(fitted: Fitted) -> list[str]:
         f"  Asked for: epsilon {privacy.epsilon:g}, delta {delta:g}. Computed from the recorded events under rule "
         f"'{fitted.rule['name']}'.",
     ]
-    for event in fitted.plan:
+    for event in fitted.events:
         if isinstance(event, TrainingSteps):
             lines.append(f"  Training: {_training(event)}; alone epsilon {epsilon_of((event,), delta):.4g}.")
         elif isinstance(event, SelectedRuns):
@@ -150,7 +150,7 @@ def _guarantee(fitted: Fitted) -> list[str]:
         elif isinstance(event, PureTests):
             tests = f"{event.times} test{'s' * (event.times > 1)} of epsilon {event.epsilon:.4g}"
             lines.append(f"  Choosing: at most {tests}; alone epsilon {epsilon_of((event,), delta):.4g}.")
-    scored = [event for event in fitted.plan if isinstance(event, GaussianVector)]
+    scored = [event for event in fitted.events if isinstance(event, GaussianVector)]
     if scored:
         lines.append(
             f"  Scoring: {len(scored)} counts of right answers, each with noise of standard deviation "
@@ -175,5 +175,5 @@ def _trust(fitted: Fitted) -> list[str]:
 
 def _rest(fitted: Fitted) -> list[str]:
     lines = books(fitted.ledger, "The owner's ledger") if fitted.ledger is not None else []
-    secret = (_SECRET,) if any(isinstance(event, SelectedRuns) for event in fitted.plan) else ()
+    secret = (_SECRET,) if any(isinstance(event, SelectedRuns) for event in fitted.events) else ()
     return [*lines, f"Not covered: {'; '.join((*secret, *_NOT_COVERED))}."]

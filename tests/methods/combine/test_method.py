@@ -161,7 +161,7 @@ def test_hundreds_of_clients_agree_under_noise(strategy: Any, tmp_path: Path) ->
     )
     assert near(result.config)
     assert result.spent.epsilon <= 3.0
-    assert len(result.plan) == (2 if strategy == "dbscan" else 1)
+    assert len(result.events) == (2 if strategy == "dbscan" else 1)
     assert all(check.holds for check in ht.verify(tmp_path / "run"))
 
 

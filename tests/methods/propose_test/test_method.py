@@ -27,7 +27,7 @@ from hushtune.methods.base import Facts
 from hushtune.methods.propose_test.method import STEPS, CandidateScores, affordable
 from hushtune.methods.registry import method_from_json
 from hushtune.privacy.accounting import Sums, epsilon_of
-from hushtune.privacy.calibration import calibrate, plan_of
+from hushtune.privacy.calibration import calibrate, events_of
 from hushtune.privacy.events.steps import PureTests
 from hushtune.testing import check_query
 
@@ -226,7 +226,7 @@ def test_the_sensitivity_of_many_units_is_stated_and_paid_for() -> None:
     (bound,) = method.bounds(CANDIDATES)
     assert bound.sensitivity == method.sensitivity(100)
     noise = calibrate((bound,), RECORD, Sums(), "curator")
-    (event,) = plan_of((bound,), RECORD, noise)
+    (event,) = events_of((bound,), RECORD, noise)
     assert event == PureTests(2 * bound.sensitivity / noise.scale, 19)
     assert epsilon_of((event,), RECORD.delta) <= RECORD.epsilon
 
@@ -347,4 +347,4 @@ def test_numbers_of_numpy_are_numbers(name: str, tmp_path: Path) -> None:
 def test_noise_is_found_for_every_sensitivity(sensitivity: int) -> None:
     bound = query(times=19, sensitivity=sensitivity).bound
     noise = calibrate((bound,), RECORD, Sums(), "curator")
-    assert 0.99 * RECORD.epsilon < epsilon_of(plan_of((bound,), RECORD, noise), RECORD.delta) <= RECORD.epsilon
+    assert 0.99 * RECORD.epsilon < epsilon_of(events_of((bound,), RECORD, noise), RECORD.delta) <= RECORD.epsilon

@@ -33,7 +33,7 @@ from hushtune.core.wire import pack, unpack
 from hushtune.federation.local import LocalFederation
 from hushtune.methods.propose_test.method import STEPS, public_order
 from hushtune.privacy.accounting import Sums, epsilon_of
-from hushtune.privacy.calibration import calibrate, plan_of
+from hushtune.privacy.calibration import calibrate, events_of
 from hushtune.privacy.events.steps import PureTests
 from hushtune.privacy.noise.base import Noise
 from hushtune.run.folder import RunFolder
@@ -80,11 +80,11 @@ def test_with_a_large_budget_the_best_is_chosen(method: Any, privacy: ht.Privacy
 def test_every_unit_and_relation_is_charged_and_verified(method: Any, privacy: ht.Privacy, tmp_path: Path) -> None:
     privacy = replace(privacy, epsilon=2.0)
     result = tune(method=method, privacy=privacy, folder=tmp_path / "run")
-    (event,) = result.plan
+    (event,) = result.events
     assert isinstance(event, PureTests)
     assert event.times == (19 if isinstance(method, ht.ProposeTest) else 1)
     assert event.epsilon == 2 * STEPS / result.noise.scale
-    assert 1.97 < epsilon_of(result.plan, privacy.delta) <= 2.0
+    assert 1.97 < epsilon_of(result.events, privacy.delta) <= 2.0
     assert result.ledger is not None
     assert result.ledger.spent.epsilon == pytest.approx(result.spent.epsilon)
     answers = result.opened[0].blocks["answers"]
@@ -196,7 +196,7 @@ def test_an_interrupted_run_is_resumed_and_opens_nothing_twice(
 def test_a_run_that_was_interrupted_before_its_answers_were_kept_is_charged_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: Path
 ) -> None:
-    """Clients send the same bytes again, nobody saw the first answers, and the plan is the same."""
+    """Clients send the same bytes again, nobody saw the first answers, and the events are the same."""
     folder, sent = tmp_path / "run", []
     real = LocalFederation.exchange
 
@@ -215,7 +215,7 @@ def test_a_run_that_was_interrupted_before_its_answers_were_kept_is_charged_once
     assert sent[0] == sent[1]
     for path in home.rglob("ledger*.db"):
         (entry,) = ht.Ledger(path).entries()
-        assert entry.charge.events == result.plan
+        assert entry.charge.events == result.events
     assert all(check.holds for check in ht.verify(folder))
 
 
@@ -230,7 +230,7 @@ def test_a_run_that_is_taken_up_again_is_settled_as_it_began(tmp_path: Path, mon
     (before,) = ledger.entries()
     ledger.set_limit(0.1, 1e-5)
     result = tune(method=method, folder=folder, ledger=ledger)
-    assert result.plan == before.charge.events
+    assert result.events == before.charge.events
     assert len(ledger.entries()) == 1
 
 
@@ -291,8 +291,8 @@ TAMPERINGS: dict[str, Change] = {
     "fewer tests noted": _set("notes", "tests made", to=0.5),
     "a note left out": _set("notes", to={}),
     "a note added": _set("notes", to=lambda notes: {**notes, "mean score": 0.93}),
-    "fewer tests in the plan": _set("plan", 0, "times", to=1),
-    "smaller tests in the plan": _set("plan", 0, "epsilon", to=1e-3),
+    "fewer tests in the events": _set("events", 0, "times", to=1),
+    "smaller tests in the events": _set("events", 0, "epsilon", to=1e-3),
     "fewer tests in the method": _set("method", "tests", to=1),
     "other granularity": _set("method", "granularity", to=0.2),
     "other units": _set("method", "units", to=40),
@@ -352,11 +352,11 @@ ROSTER = Roster(("a", "b"))
 QUERY = query(times=19)
 PRIVACY = ht.Privacy(2.0)
 NOISE = calibrate((QUERY.bound,), PRIVACY, Sums(), "curator")
-PLAN = plan_of((QUERY.bound,), PRIVACY, NOISE)
+EVENTS = events_of((QUERY.bound,), PRIVACY, NOISE)
 
 
 def request(**changes: Any) -> Request:
-    return replace(Request("0" * 32, 0, ROSTER.digest(), QUERY, None, CURATOR, NOISE, PRIVACY, 1, PLAN), **changes)
+    return replace(Request("0" * 32, 0, ROSTER.digest(), QUERY, None, CURATOR, NOISE, PRIVACY, 1, EVENTS), **changes)
 
 
 def test_a_client_answers_an_honest_request_and_is_charged_for_all_tests(tmp_path: Path) -> None:
@@ -371,16 +371,16 @@ def test_a_client_answers_an_honest_request_and_is_charged_for_all_tests(tmp_pat
 @pytest.mark.parametrize(
     "changes",
     [
-        {"plan": (replace(PLAN[0], times=1),)},  # type: ignore[type-var]
+        {"events": (replace(EVENTS[0], times=1),)},  # type: ignore[type-var]
         {"query": query(times=20)},
         {"query": query(times=19, sensitivity=2 * STEPS)},
-        {"plan": (replace(PLAN[0], epsilon=0.01),)},  # type: ignore[type-var]
+        {"events": (replace(EVENTS[0], epsilon=0.01),)},  # type: ignore[type-var]
         {"noise": Noise(NOISE.scale / 2, "curator")},
-        {"noise": Noise(NOISE.scale / 2, "curator"), "plan": (PureTests(4 * STEPS / NOISE.scale, 19),)},
-        {"query": query(times=50), "plan": (replace(PLAN[0], times=50),)},  # type: ignore[type-var]
-        {"noise": Noise(1.0, "curator"), "plan": (PureTests(2.0 * STEPS, 19),)},
-        {"plan": ()},
-        {"plan": (*PLAN, *PLAN)},
+        {"noise": Noise(NOISE.scale / 2, "curator"), "events": (PureTests(4 * STEPS / NOISE.scale, 19),)},
+        {"query": query(times=50), "events": (replace(EVENTS[0], times=50),)},  # type: ignore[type-var]
+        {"noise": Noise(1.0, "curator"), "events": (PureTests(2.0 * STEPS, 19),)},
+        {"events": ()},
+        {"events": (*EVENTS, *EVENTS)},
         {"step": 1},
         {"seal": ht.Clear(), "noise": Noise(NOISE.scale)},
         {"voters": 2},

@@ -20,7 +20,7 @@ from hushtune.methods.thompson.agents import shortened, weights
 from hushtune.methods.thompson.method import AgentVectors, Thompson
 from hushtune.methods.thompson.regions import Weights, attention
 from hushtune.privacy.accounting import epsilon_of
-from hushtune.privacy.calibration import plan_of
+from hushtune.privacy.calibration import events_of
 from hushtune.privacy.events.sums import GaussianVector, SkellamVector
 
 ZERO_OUT = ht.Privacy(8.0, 1e-3, neighbours="zero-out")
@@ -121,7 +121,7 @@ def test_with_a_noise_multiplier_rounds_end_where_epsilon_does() -> None:
     assert half is not None
     cost = [
         epsilon_of(
-            plan_of(replace(settled, rounds=n).bounds(CANDIDATES), privacy, ht.Curator().noise(1024.0)), 200**-1.1
+            events_of(replace(settled, rounds=n).bounds(CANDIDATES), privacy, ht.Curator().noise(1024.0)), 200**-1.1
         )
         for n in (half, half + 1)
     ]
@@ -137,9 +137,9 @@ def test_sub_regions_and_centres_follow_from_the_guarantee() -> None:
 
 def test_bounds_are_one_per_round_and_the_vote() -> None:
     method = replace(SHORT, rate=0.5, rounds=2).settled(facts())
-    events = plan_of(method.bounds(CANDIDATES), ZERO_OUT, ht.Curator().noise(2048.0))
+    events = events_of(method.bounds(CANDIDATES), ZERO_OUT, ht.Curator().noise(2048.0))
     assert events == (GaussianVector(2048.0, 1024.0, 0.5),) * 2 + (GaussianVector(2048.0, 2048.0),)
-    shares = plan_of(method.bounds(CANDIDATES), ZERO_OUT, ht.Masked().noise(2048.0))
+    shares = events_of(method.bounds(CANDIDATES), ZERO_OUT, ht.Masked().noise(2048.0))
     assert [type(event) for event in shares] == [SkellamVector] * 3
     assert [event.rate for event in shares if isinstance(event, SkellamVector)] == [0.5, 0.5, 1.0]
 

@@ -26,7 +26,7 @@ from hushtune.methods.thompson import method as thompson
 from hushtune.methods.thompson.method import Thompson
 from hushtune.methods.thompson.plan import SharingPlan
 from hushtune.privacy.accounting import epsilon_of
-from hushtune.privacy.calibration import plan_of
+from hushtune.privacy.calibration import events_of
 
 # ---- whole runs --------------------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ def test_a_run_ends_where_the_ledgers_limit_is_reached(tmp_path: Path) -> None:
     assert result.noise.scale <= whole.noise.scale
     longer = replace(result.method, rounds=result.method.rounds + 1)
     noise = ht.Curator().noise(whole.noise.scale)
-    assert epsilon_of(plan_of(longer.bounds(CANDIDATES), LARGE, noise), LARGE.delta) > 6.0
+    assert epsilon_of(events_of(longer.bounds(CANDIDATES), LARGE, noise), LARGE.delta) > 6.0
     assert result.spent.epsilon <= result.privacy.epsilon
     assert "It had less left than epsilon 8, delta 0.001, which was asked for" in result.statement
     assert result.ledger is not None
@@ -242,9 +242,9 @@ def test_a_ledger_refuses_a_run_beyond_its_limit_before_anybody_explores(tmp_pat
 # ---- a server that lies ------------------------------------------------------------------------------
 
 
-def request_of(wanted: Any, step: int, plan: Any, run: str = RUN) -> bytes:
+def request_of(wanted: Any, step: int, events: Any, run: str = RUN) -> bytes:
     noise = ht.Curator().noise(5_000.0)
-    return Request(run, step, ROSTER.digest(), wanted, None, ht.Curator(), noise, LOOSE, 1, plan).to_bytes()
+    return Request(run, step, ROSTER.digest(), wanted, None, ht.Curator(), noise, LOOSE, 1, events).to_bytes()
 
 
 ROSTER = Roster(("client-00", "client-01"))
@@ -262,25 +262,25 @@ class Picky(Bowl):
 def test_another_space_in_a_later_step_finds_nothing_out_about_earlier_trials(tmp_path: Path) -> None:
     """Each client's earlier trials do not fit the new space, or there are none: all answer alike."""
     method = replace(SHORT, regions=1, rounds=2).settled(facts(2))
-    plan = plan_of(method.bounds(MIXED), LOOSE, ht.Curator().noise(5_000.0))
+    events = events_of(method.bounds(MIXED), LOOSE, ht.Curator().noise(5_000.0))
     clients = [ht.Client(["x"], Picky()), ht.Client([str(tmp_path / "calls")], Bowl(error=RuntimeError("no")))]
     inside = LocalFederation(clients, tmp_path / "home", jobs=1).parties
     other = ht.Space(gamma=ht.Float(0.0, 1.0)).grid(gamma=3)
     for party in inside.values():
-        first = respond(request_of(method.query(RUN, MIXED, 0, 0, ()), 0, plan), party, ROSTER)
-        probe = respond(request_of(method.query(RUN, other, 0, 1, ()), 1, plan), party, ROSTER)
+        first = respond(request_of(method.query(RUN, MIXED, 0, 0, ()), 0, events), party, ROSTER)
+        probe = respond(request_of(method.query(RUN, other, 0, 1, ()), 1, events), party, ROSTER)
         assert unpack(first)[0]["kind"] == unpack(probe)[0]["kind"] == "vector"
 
 
 def test_one_step_has_one_request_and_a_query_is_of_its_run(tmp_path: Path) -> None:
     method = replace(SHORT, regions=1, rounds=2).settled(facts(2))
-    plan = plan_of(method.bounds(CANDIDATES), LOOSE, ht.Masked().noise(5_000.0))
+    events = events_of(method.bounds(CANDIDATES), LOOSE, ht.Masked().noise(5_000.0))
     clients = [ht.Client([str(tmp_path / f"calls-{at}")], Bowl()) for at in range(2)]
     party = LocalFederation(clients, tmp_path / "home", jobs=1).parties["client-00"]
 
     def keys(wanted: Any, number: int = 0) -> dict[str, Any]:
         seal = ht.Masked()
-        content = Request(RUN, 0, ROSTER.digest(), wanted, None, seal, seal.noise(5_000.0), LOOSE, 1, plan).to_bytes()
+        content = Request(RUN, 0, ROSTER.digest(), wanted, None, seal, seal.noise(5_000.0), LOOSE, 1, events).to_bytes()
         message = pack({"kind": "masked", "run": RUN, "trip": "keys", "round": number}, content)
         return unpack(respond(message, party, ROSTER, lambda request: request.query.trials(party)))[0]  # type: ignore[attr-defined]
 

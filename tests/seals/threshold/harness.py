@@ -69,12 +69,12 @@ class Room:
     seal: ht.Threshold = field(default_factory=lambda: ht.Threshold(ring=2**14, smudging=0.0))
     fail: Callable[[str, int], bool] = lambda trip, number: False
     tamper: Callable[[str, int, bytes, bool], bytes] = lambda trip, number, content, is_reply: content
-    plan: Any = None
+    circuits: Any = None
 
     def __post_init__(self) -> None:
         self.ids = tuple(f"client-{at}" for at in range(self.clients))
         roster = Roster(self.ids)
-        self.circuit = self.plan or self.seal.circuit
+        self.circuit = self.circuits or self.seal.circuit
         seats = [Seat(RUN, roster, at, "terms", SystemRandomness()) for at in range(self.clients)]
         self.ends = [ThresholdClient(seat, self.task) for seat in seats]
         self.server = ThresholdServer(RUN, roster, lambda *given: (self.circuit(*given), 0.0))

@@ -134,9 +134,9 @@ def test_mismatched_parameters_are_refused(room: Make) -> None:
     small, large = (ht.Threshold(ring=ring, smudging=0.0).circuit(None, 2, 8, 5) for ring in sorted(PARAMETERS))
     given: list[Circuit] = [small, small, large]
 
-    here = room(2, plan=lambda form, clients, largest, length: given.pop(0) if len(given) > 1 else given[0])
+    here = room(2, circuits=lambda form, clients, largest, length: given.pop(0) if len(given) > 1 else given[0])
     here.open(None, COUNTS[:2], 8)
-    here.server._plan = lambda form, clients, largest, length: (small, 0.0)  # while clients derive the other ring
+    here.server._circuits = lambda form, clients, largest, length: (small, 0.0)  # while clients derive the other ring
     with pytest.raises(AbortedError, match="other parameters than the keys were made for"):
         here.open(None, COUNTS[:2], 8)
 

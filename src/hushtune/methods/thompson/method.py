@@ -32,7 +32,7 @@ from hushtune.methods.thompson.figures import figures_of
 from hushtune.methods.thompson.regions import MOST_REGIONS, Weights, attention
 from hushtune.privacy.accounting import Budget, Sums, epsilon_of
 from hushtune.privacy.bounds import Ball, Bound
-from hushtune.privacy.calibration import calibrate, plan_of
+from hushtune.privacy.calibration import calibrate, events_of
 from hushtune.privacy.guarantee import DELTA_RANGE, EPSILON_RANGE, Privacy
 from hushtune.privacy.noise.base import Noise
 from hushtune.seals.base import Seal
@@ -399,7 +399,7 @@ def _affordable(method: Thompson, facts: Facts, most: int, noise: Noise) -> int:
     assert privacy is not None
 
     def fits(rounds: int) -> bool:
-        events = plan_of(replace(method, rounds=rounds).bounds(facts.candidates), privacy, noise)
+        events = events_of(replace(method, rounds=rounds).bounds(facts.candidates), privacy, noise)
         return epsilon_of(events, privacy.delta) <= privacy.epsilon
 
     low, high = 0, most

@@ -15,7 +15,7 @@ from hushtune.methods.decode import argmax, smooth
 from hushtune.methods.vote.ballots import Approvals, SoftVotes, TopVotes
 from hushtune.privacy.accounting import gaussian_start
 from hushtune.privacy.bounds import Bound, KHot
-from hushtune.privacy.calibration import plan_of
+from hushtune.privacy.calibration import events_of
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.noise.base import Noise
 
@@ -126,4 +126,4 @@ def _noise(bound: Bound, privacy: Privacy | None) -> float:
     """About how much noise the guarantee needs on such a sum: what a Gaussian mechanism would."""
     if privacy is None:
         return 0.0
-    return gaussian_start(lambda s: plan_of((bound,), privacy, Noise(s)), privacy.epsilon, privacy.delta)
+    return gaussian_start(lambda s: events_of((bound,), privacy, Noise(s)), privacy.epsilon, privacy.delta)

@@ -30,7 +30,7 @@ class Pact:
     run: str
     roster: Roster
     shape: Shape
-    terms: str = ""  # the run's seal, privacy, noise and plan
+    terms: str = ""  # the run's seal, privacy, noise and events
 
     @cached_property
     def _prefix(self) -> str:

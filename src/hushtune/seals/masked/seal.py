@@ -86,7 +86,7 @@ class Masked(Seal):
         Args:
             run: its id.
             roster: its clients.
-            terms: stands for the run's seal, privacy, noise and plan.
+            terms: stands for the run's seal, privacy, noise and events.
         """
         return Pact(run, roster, self.shape(len(roster)), terms)
 

@@ -88,7 +88,7 @@ class ThresholdClient:
 
     @property
     def terms(self) -> str:
-        """One text for the run's seal, privacy, noise and plan."""
+        """One text for the run's seal, privacy, noise and events."""
         return self.seat.terms
 
     def made(self, reply: bytes) -> bool:

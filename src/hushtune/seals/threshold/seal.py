@@ -121,9 +121,9 @@ class Threshold(Seal):
 
     def claims(self, due: Due, clients: int) -> float:
         """lambda, which follows from the circuit."""
-        return self._planned(due.form, clients, due.largest, due.opens)[1]
+        return self._circuits(due.form, clients, due.largest, due.opens)[1]
 
-    def _planned(self, form: Form | None, clients: int, largest: int, length: int) -> tuple[Circuit, float]:
+    def _circuits(self, form: Form | None, clients: int, largest: int, length: int) -> tuple[Circuit, float]:
         """How a form is computed, and lambda as results state it."""
         found = self.circuit(form, clients, largest, length)
         return found, round(self.bits(found, form, clients, length), 1)
@@ -168,4 +168,4 @@ class Threshold(Seal):
 
     def server(self, run: str, roster: Roster, terms: str, first: int = 0) -> ThresholdServer:
         """The server's end."""
-        return ThresholdServer(run, roster, self._planned, first)
+        return ThresholdServer(run, roster, self._circuits, first)

@@ -17,7 +17,7 @@ from hushtune.seals.threshold.circuits import MOST_OPENINGS, Circuit, Parameters
 from hushtune.seals.threshold.process import Sidecar
 from hushtune.seals.threshold.wire import END, KIND, TAG, checked, packed
 
-Plan = Callable[[Form | None, int, int, int], tuple[Circuit, float]]
+Circuits = Callable[[Form | None, int, int, int], tuple[Circuit, float]]
 """How a form is computed, and how many bits of smudging that reaches."""
 
 _Found = TypeVar("_Found")
@@ -42,12 +42,12 @@ class ThresholdServer:
     Args:
         run: its id.
         roster: its clients: all of them are needed.
-        plan: how a form is computed.
+        circuits: how a form is computed, and how many bits of smudging that reaches.
         first: the number of its first round.
     """
 
-    def __init__(self, run: str, roster: Roster, plan: Plan, first: int = 0) -> None:
-        self._run, self._ids, self._plan = run, roster.ids, plan
+    def __init__(self, run: str, roster: Roster, circuits: Circuits, first: int = 0) -> None:
+        self._run, self._ids, self._circuits = run, roster.ids, circuits
         self._round = first - 1
         self._keys: _Keys | None = None
         self._opened = 0
@@ -55,7 +55,7 @@ class ThresholdServer:
 
     def open(self, ask: Ask) -> Trips:
         """The values of a form of the sum. Raises AbortedError, with nothing opened, as soon as a client is missing."""
-        circuit, bits = self._plan(ask.form, len(self._ids), ask.largest, ask.opens)
+        circuit, bits = self._circuits(ask.form, len(self._ids), ask.largest, ask.opens)
         pieces = -(-ask.opens // circuit.parameters.slots) if ask.form is None else 1
         self._round += 1
         try:
