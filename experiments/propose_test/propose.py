@@ -20,7 +20,7 @@ from hushtune.methods.propose_test.method import STEPS
 from hushtune.privacy.accounting import Sums, epsilon_of
 from hushtune.privacy.bounds import Scores
 from hushtune.privacy.calibration import calibrate
-from hushtune.privacy.events.steps import PureTests
+from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.guarantee import Privacy
 
 CANDIDATES = 100

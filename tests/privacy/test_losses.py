@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from hushtune.privacy.accounting import epsilon_of
-from hushtune.privacy.events.steps import PureTests, _binomial
+from hushtune.privacy.events.answers import PureTests, _binomial
 from hushtune.privacy.events.sums import Event, GaussianVector, SkellamShift
 from hushtune.privacy.losses import Losses, Part, rounded_up
 

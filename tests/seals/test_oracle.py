@@ -22,7 +22,7 @@ from hushtune.core.randomness import Randomness, SimulatedRandomness, SystemRand
 from hushtune.federation.local import LocalFederation
 from hushtune.methods.base import Openings
 from hushtune.privacy.bounds import Scores
-from hushtune.privacy.events.steps import PureTests
+from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.noise import selection
 from hushtune.privacy.noise.base import Noise
 from hushtune.run.replay import Replay

@@ -16,8 +16,9 @@ from hushtune.core.arrays import FloatArray
 from hushtune.core.observer import Advance, together
 from hushtune.core.space import Config
 from hushtune.privacy.accounting import epsilon_of
-from hushtune.privacy.events.steps import PureTests, SelectedRuns, TrainingSteps
+from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.events.sums import GaussianVector
+from hushtune.privacy.events.training import SelectedRuns, TrainingSteps
 from hushtune.training.parts import PartScores, Rehearsal
 
 SPACE = ht.Space(lr=ht.Float(0.1, 1.0))

@@ -11,7 +11,7 @@ from scipy.stats import chi2, geom, logser, poisson
 
 from hushtune.core.errors import SettingError
 from hushtune.core.randomness import SimulatedRandomness
-from hushtune.privacy.events.steps import TrainingSteps
+from hushtune.privacy.events.training import TrainingSteps
 from hushtune.training.strategies import RepeatAndSelect, TryAll, Untuned, runs_drawn, score_noise
 
 

@@ -13,7 +13,7 @@ from hushtune.core.checks import integer, number
 from hushtune.core.errors import BoundError, SettingError
 from hushtune.core.randomness import Randomness, words
 from hushtune.privacy.accounting import Neighbours
-from hushtune.privacy.events.steps import PureTests
+from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.events.sums import Event, GaussianVector, SkellamShift, SkellamVector
 from hushtune.privacy.noise.base import Noise
 from hushtune.privacy.noise.laplace import LARGEST_SCALE

@@ -9,8 +9,8 @@ from functools import lru_cache
 from hushtune.core.errors import SettingError
 from hushtune.privacy.accounting import Budget, Rule, Sums, gaussian_start, smallest_scale
 from hushtune.privacy.bounds import Bound
-from hushtune.privacy.events.steps import TrainingSteps
 from hushtune.privacy.events.sums import Event
+from hushtune.privacy.events.training import TrainingSteps
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.noise.base import Noise, Place

@@ -16,7 +16,7 @@ from hushtune.core.space import config_key
 from hushtune.methods.base import Facts
 from hushtune.privacy.bounds import Scores
 from hushtune.privacy.calibration import events_of
-from hushtune.privacy.events.steps import TrainingSteps
+from hushtune.privacy.events.training import TrainingSteps
 from hushtune.run.disclosures import CHOICE, Disclosure, of_form, of_gathered, of_sum, of_tests
 from hushtune.run.replay import Replay
 from hushtune.run.result import Opened, Result

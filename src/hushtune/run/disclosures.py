@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hushtune.client.query import Query
 from hushtune.privacy.accounting import epsilon_of
-from hushtune.privacy.events.steps import PureTests
+from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.noise.base import Noise
 from hushtune.seals.base import Seal

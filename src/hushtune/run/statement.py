@@ -6,7 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from hushtune.privacy.accounting import Sums, renyi_epsilon
-from hushtune.privacy.events.steps import PureTests, TrainingSteps
+from hushtune.privacy.events.answers import PureTests
+from hushtune.privacy.events.training import TrainingSteps
 from hushtune.seals.base import Protected
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from hushtune.core.errors import BoundError, SettingError
 from hushtune.core.randomness import SystemRandomness
 from hushtune.privacy.accounting import Neighbours
 from hushtune.privacy.bounds import Bound
-from hushtune.privacy.events.steps import PureTests
+from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.events.sums import Event, GaussianVector, SkellamShift, SkellamVector
 from hushtune.privacy.noise.base import Noise, Place
 from hushtune.testing.values import expect

@@ -23,7 +23,7 @@ from hushtune.federation.local import LocalFederation
 from hushtune.methods.base import Method, Openings
 from hushtune.privacy.accounting import Unit
 from hushtune.privacy.bounds import Bound, Scores
-from hushtune.privacy.events.steps import PureTests
+from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.guarantee import Privacy
 from hushtune.run.tuning import tune
 from hushtune.seals.base import Seal

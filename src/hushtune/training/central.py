@@ -24,8 +24,8 @@ from hushtune.methods.study import Study
 from hushtune.privacy.accounting import rule_from_json, rule_to_json
 from hushtune.privacy.calibration import Training, noise_for, rule_of
 from hushtune.privacy.charges import charge_of
-from hushtune.privacy.events.steps import TrainingSteps
 from hushtune.privacy.events.sums import Event
+from hushtune.privacy.events.training import TrainingSteps
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.noise import gaussian

@@ -10,9 +10,10 @@ from typing import Any
 from hushtune.core.files import replace as write
 from hushtune.core.space import Config
 from hushtune.privacy.accounting import Budget, epsilon_of
+from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.events.registry import event_to_json
-from hushtune.privacy.events.steps import PureTests, SelectedRuns, TrainingSteps
 from hushtune.privacy.events.sums import Event, GaussianVector
+from hushtune.privacy.events.training import SelectedRuns, TrainingSteps
 from hushtune.privacy.guarantee import Privacy
 from hushtune.run.result import LedgerNote, Result
 from hushtune.run.statement import RELATIONS, books

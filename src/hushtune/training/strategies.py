@@ -16,8 +16,8 @@ import numpy as np
 from hushtune.core.checks import integer, number
 from hushtune.core.errors import SettingError
 from hushtune.core.randomness import Randomness
-from hushtune.privacy.events.steps import SelectedRuns, TrainingSteps
 from hushtune.privacy.events.sums import Event, GaussianVector
+from hushtune.privacy.events.training import SelectedRuns, TrainingSteps
 from hushtune.privacy.noise.laplace import uniform
 
 Attempt = Callable[[int], tuple[Any, float]]

@@ -28,7 +28,7 @@ from hushtune.methods.propose_test.method import STEPS, CandidateScores, afforda
 from hushtune.methods.registry import method_from_json
 from hushtune.privacy.accounting import Sums, epsilon_of
 from hushtune.privacy.calibration import calibrate, events_of
-from hushtune.privacy.events.steps import PureTests
+from hushtune.privacy.events.answers import PureTests
 from hushtune.testing import check_query
 
 SPACE = ht.Space(x=ht.Float(0.0, 1.0))

@@ -12,7 +12,7 @@ import pytest
 import hushtune as ht
 from hushtune.methods.propose_test.plan import ChoicePlan
 from hushtune.privacy.accounting import epsilon_of
-from hushtune.privacy.events.steps import PureTests
+from hushtune.privacy.events.answers import PureTests
 
 PRIVACY = ht.Privacy(2.0, 1e-5, "record")
 

@@ -34,7 +34,7 @@ from hushtune.federation.local import LocalFederation
 from hushtune.methods.propose_test.method import STEPS, public_order
 from hushtune.privacy.accounting import Sums, epsilon_of
 from hushtune.privacy.calibration import calibrate, events_of
-from hushtune.privacy.events.steps import PureTests
+from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.noise.base import Noise
 from hushtune.run.folder import RunFolder
 

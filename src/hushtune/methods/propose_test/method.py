@@ -24,7 +24,7 @@ from hushtune.methods.propose_test.doubling import going, level, most_tests, mov
 from hushtune.methods.propose_test.figures import figures_of
 from hushtune.privacy.accounting import epsilon_of
 from hushtune.privacy.bounds import Scores
-from hushtune.privacy.events.steps import PureTests
+from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.guarantee import Privacy
 from hushtune.seals.oracle import MECHANISMS, Mechanism, Oracle
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from hushtune.core.codec import fields_from_json, fields_to_json
 from hushtune.core.errors import SettingError
-from hushtune.privacy.events.steps import PureTests, SelectedRuns, TrainingSteps
+from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.events.sums import Event, Exact, GaussianVector, SkellamShift, SkellamVector
+from hushtune.privacy.events.training import SelectedRuns, TrainingSteps
 
 _KINDS = (SkellamShift, SkellamVector, GaussianVector, PureTests, TrainingSteps, SelectedRuns, Exact)
 EVENTS: dict[str, type[Any]] = {kind.name: kind for kind in _KINDS}

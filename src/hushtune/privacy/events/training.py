@@ -1,0 +1,136 @@
+"""What private training costs: all steps of one training, or the best of several trainings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hushtune.core.checks import integer, number
+from hushtune.core.errors import SettingError
+from hushtune.privacy.accounting import WHOLE_ORDERS
+from hushtune.privacy.events.sums import GaussianVector
+
+_MOST_STEPS = 10**7
+_ORDERS = [order for order in WHOLE_ORDERS if order <= 2_000]  # others converge badly
+
+
+@dataclass(frozen=True)
+class TrainingSteps:
+    """DP-SGD (Abadi et al. 2016): in each step every row is in the batch with chance `rate`, by a secret coin.
+
+    About rows that are added or removed, as Poisson sampling needs it.
+
+    Args:
+        multiplier: standard deviation of the noise, in units of the clipping norm.
+        rate: the chance.
+        steps: how many.
+    """
+
+    multiplier: float
+    rate: float
+    steps: int
+    name: ClassVar[str] = "training-steps"
+    tight: ClassVar[bool] = True
+    sampled: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        integer("steps", self.steps, 1, _MOST_STEPS)
+        self._step()
+
+    def _step(self) -> GaussianVector:
+        return GaussianVector(self.multiplier, 1.0, self.rate)
+
+    @property
+    def bare(self) -> bool:
+        """No noise worth the name."""
+        return self._step().bare
+
+    def interval(self) -> float:
+        """As for one step."""
+        return self._step().interval()
+
+    def pld(self, interval: float, times: int) -> Any:
+        """All steps together."""
+        return self._step().pld(interval, self.steps * times)
+
+    def rdp(self, order: float) -> float:
+        """All steps together."""
+        return self.steps * self._step().rdp(order)
+
+
+@dataclass(frozen=True)
+class SelectedRuns:
+    """The best of a secret random number of private trainings, each with a candidate drawn anew (with replacement).
+
+    Papernot and Steinke 2022, Theorems 2 (truncated negative binomial) and 6 (Poisson): nothing but the best run is
+    ever seen, not even how many there were. Computed by dp-accounting.
+
+    Args:
+        multiplier: as for `TrainingSteps`, of every run, whichever candidate it trains.
+        rate: the same.
+        steps: the same.
+        mean: mean number of runs.
+        shape: of the truncated negative binomial distribution: 0 is logarithmic, 1 geometric; None: Poisson.
+        score: standard deviation of the noise on a run's count of right answers; 0: scored on public rows.
+    """
+
+    multiplier: float
+    rate: float
+    steps: int
+    mean: float
+    shape: float | None = 1.0
+    score: float = 0.0
+    name: ClassVar[str] = "selected-runs"
+    tight: ClassVar[bool] = False
+    sampled: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        TrainingSteps(self.multiplier, self.rate, self.steps)
+        number("mean", self.mean, 1, 1e6)
+        if self.shape is not None:
+            number("shape", self.shape, 0, 1e3)
+        number("score", self.score, 0, 1e6)
+
+    @property
+    def bare(self) -> bool:
+        """No noise worth the name."""
+        return GaussianVector(self.multiplier, 1.0, self.rate).bare or 0 < self.score < 0.1
+
+    def interval(self) -> float:
+        """Of no use: there is no distribution to put on a grid."""
+        return 1e-3
+
+    def pld(self, interval: float, times: int) -> Any:
+        """Not known."""
+        raise SettingError("the best of several runs has no known privacy loss distribution")
+
+    def rdp(self, order: float) -> float:
+        """By the theorem at the next order that was computed: a divergence never falls with its order."""
+        if self.bare:
+            return math.inf
+        orders, divergences = _selected(self)
+        at = int(np.searchsorted(orders, order))
+        return float(divergences[at]) if at < len(orders) else math.inf
+
+
+@lru_cache(maxsize=256)
+def _selected(event: SelectedRuns) -> tuple[Any, Any]:
+    """Orders, and the divergences of the best run, by dp-accounting."""
+    from dp_accounting import dp_event
+    from dp_accounting.rdp import RdpAccountant
+
+    step = dp_event.PoissonSampledDpEvent(event.rate, dp_event.GaussianDpEvent(event.multiplier))
+    parts = [dp_event.SelfComposedDpEvent(step, event.steps)]
+    if event.score:
+        parts.append(dp_event.GaussianDpEvent(event.score))
+    accountant = RdpAccountant(_ORDERS)
+    accountant.compose(
+        dp_event.RepeatAndSelectDpEvent(
+            dp_event.ComposedDpEvent(parts), event.mean, math.inf if event.shape is None else event.shape
+        )
+    )
+    return accountant._orders, np.asarray(accountant._rdp)
