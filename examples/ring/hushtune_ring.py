@@ -39,7 +39,7 @@ class Ring(Seal):
         return "the server carries every running total, and can subtract one from the next"
 
     def protects(self, facts: Protected) -> list[str]:  # words for the statement
-        return [f"INSECURE CHOICE, seal 'ring': {self.insecure}."]
+        return [f"INSECURE SETTING, seal 'ring': {self.insecure}."]
 
     @classmethod
     def expects(cls, header: Mapping[str, Any], parts: list[bytes], message: bytes) -> Expected:

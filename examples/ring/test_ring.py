@@ -27,4 +27,4 @@ def test_a_vote_under_it() -> None:
     candidates = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=5)
     result = ht.tune(clients, candidates, method=ht.Vote(1), seal=Ring(), observer=ht.Silent(), jobs=1)
     assert result.config == {"x": 0.5}
-    assert "INSECURE CHOICE, seal 'ring'" in result.statement
+    assert "INSECURE SETTING, seal 'ring'" in result.statement

@@ -112,20 +112,20 @@ def rows(experiment: Experiment, observer: Observer) -> Iterator[dict[str, Any]]
 
 def _compared(found: Searched, experiment: Experiment, observer: Observer) -> Iterator[dict[str, Any]]:
     cell = found.cell
-    choices: dict[Arm, list[Config]] = {}
+    chosen: dict[Arm, list[Config]] = {}
     todo = arms(cell, experiment)
     with observer.phase(f"{cell.name}: surfaces", len(todo)) as advance:
         for arm in todo:
-            choices[arm] = _chosen(found, arm, experiment.draws)
+            chosen[arm] = _chosen(found, arm, experiment.draws)
             advance(1)
     default = MODELS[cell.model].default
-    found.score([default, *(config for configs in choices.values() for config in configs)], observer)
+    found.score([default, *(config for configs in chosen.values() for config in configs)], observer)
     scores = [1 - loss for _, loss in found.central]
     base, best = found.scores[config_key(default)], float(np.nanmax(scores))
     named = {"data": cell.data, "model": cell.model, "parties": cell.parties, "seed": cell.seed}
     query = {name: round(value, 4) for name, value in _figures(found).items()}
     yield {**named, "arm": "cell", "default": round(base, 4), "best": round(best, 4), **query}
-    for arm, configs in choices.items():
+    for arm, configs in chosen.items():
         each = [found.scores[config_key(config)] for config in configs]
         score = float(np.mean(each))
         reached = [number for number, other in enumerate(scores, 1) if other >= score]

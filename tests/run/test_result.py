@@ -93,12 +93,12 @@ def test_loading_something_else(tmp_path: Path, content: Any, message: str) -> N
 def test_the_statement_names_an_insecure_seal(make_clients: Make, candidates: ht.Candidates, tmp_path: Path) -> None:
     settings = {"method": ht.Vote(2), "privacy": ht.Privacy(2.0), "observer": ht.Silent(), "jobs": 1}
     clear = ht.tune(make_clients(3), candidates, seal=ht.Clear(), home=tmp_path / "a", **settings)
-    assert "INSECURE CHOICE, seal 'clear': the server sees individual contributions" in clear.statement
+    assert "INSECURE SETTING, seal 'clear': the server sees individual contributions" in clear.statement
     lenient = make_clients(8)
     for client in lenient:
         client.policy = ht.Policy(insecure=True)
     few = ht.tune(lenient, candidates, seal=ht.Masked(degree=4), home=tmp_path / "b", **settings)
-    assert "INSECURE CHOICE, degree=4" in few.statement
+    assert "INSECURE SETTING, degree=4" in few.statement
     assert "even if it lies" not in few.statement
 
 

@@ -17,7 +17,7 @@ from hushtune.methods.base import Facts
 from hushtune.privacy.bounds import Scores
 from hushtune.privacy.calibration import events_of
 from hushtune.privacy.events.training import TrainingSteps
-from hushtune.run.disclosures import CHOICE, Disclosure, of_form, of_gathered, of_sum, of_tests
+from hushtune.run.disclosures import CHOSEN, Disclosure, of_form, of_gathered, of_sum, of_tests
 from hushtune.run.replay import Replay
 from hushtune.run.result import Opened, Result
 from hushtune.run.run import place_of
@@ -47,16 +47,17 @@ class Check:
 def verify(folder: str | os.PathLike[str]) -> list[Check]:
     """Recomputes what result.json in the folder claims.
 
-    This shows that a result is consistent with itself: epsilon, noise, choice, disclosures and statement follow from
-    its events and openings. Whether those are what happened, no file can show; nor, for sums of bounded norm, into how
-    many voters clients split their rows; nor settings that say only what clients compute, such as a lengthscale.
+    This shows that a result is consistent with itself: epsilon, noise, the chosen config, disclosures and statement
+    follow from its events and openings. Whether those are what happened, no file can show; nor, for sums of bounded
+    norm, into how many voters clients split their rows; nor settings that say only what clients compute, such as a
+    lengthscale.
 
     Args:
         folder: one that `hushtune run` wrote, or that was given to `tune` as `folder` or to `Result.save`.
     """
     result = Result.load(folder)
     checks: list[Check] = []
-    for part in (_method, _privacy, _noise, _choice, _clients, _words):
+    for part in (_method, _privacy, _noise, _chosen, _clients, _words):
         try:
             checks += part(result)
         except (HushtuneError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -124,7 +125,7 @@ def _noise(result: Result) -> Iterator[Check]:
     )
 
 
-def _choice(result: Result) -> Iterator[Check]:
+def _chosen(result: Result) -> Iterator[Check]:
     replay = Replay(result.run, result.candidates, result.search, result.asked, result.opened)
     config = result.method.run(replay)
     same = config_key(config) == config_key(result.config) and place_of(config, result.candidates) == result.index
@@ -150,7 +151,7 @@ def _choice(result: Result) -> Iterator[Check]:
             expected += of_sum(query, opened, seal, result.asked, noise, result.privacy)
     yield Check(
         "the disclosures are those of the opened values",
-        [*expected, CHOICE] == result.disclosures,
+        [*expected, CHOSEN] == result.disclosures,
         f"{len(expected) + 1} expected, {len(result.disclosures)} listed",
     )
     computed = [opened for opened in result.opened if opened.form is not None]

@@ -38,7 +38,7 @@ class Disclosure:
 
 
 OF_EACH = ", of each of "  # before clients' names
-CHOICE = Disclosure("every reader of the result", "the chosen config", (1,), "computed from the above", 0.0)
+CHOSEN = Disclosure("every reader of the result", "the chosen config", (1,), "computed from the above", 0.0)
 
 
 def of_sum(

@@ -20,7 +20,7 @@ from hushtune.methods.base import Note
 from hushtune.methods.unopened import Unopened
 from hushtune.privacy.bounds import Scores
 from hushtune.run.account import Account
-from hushtune.run.disclosures import CHOICE, Disclosure, of_form, of_gathered, of_sum, of_tests
+from hushtune.run.disclosures import CHOSEN, Disclosure, of_form, of_gathered, of_sum, of_tests
 from hushtune.run.folder import RunFolder
 from hushtune.run.opening import Opener
 from hushtune.run.result import Opened, Result
@@ -179,7 +179,7 @@ class Run:
             rule=terms.rule,
             noise=terms.noise,
             honest=terms.honest,
-            disclosures=[*record.disclosures, CHOICE],
+            disclosures=[*record.disclosures, CHOSEN],
             asked=terms.clients,
             pinned=roster.pinned,
             dropped=record.dropped,

@@ -27,9 +27,9 @@ class Clear(Plain):
     def protects(self, facts: Protected) -> list[str]:
         """Nothing, from the server."""
         if not facts.private:
-            return ["INSECURE CHOICE, seal 'clear': the server sees every client's own contribution."]
+            return ["INSECURE SETTING, seal 'clear': the server sees every client's own contribution."]
         return [
-            "INSECURE CHOICE, seal 'clear': the server sees individual contributions, each under its own small noise "
+            "INSECURE SETTING, seal 'clear': the server sees individual contributions, each under its own small noise "
             "share only. The guarantee holds against those who see the opened sum, not against the server."
         ]
 

@@ -13,7 +13,7 @@ from hushtune.client.query import Query, query_from_json, query_to_json
 from hushtune.core.space import Candidates, Config
 from hushtune.methods.base import Method, Openings
 from hushtune.privacy.bounds import Bound
-from hushtune.run.disclosures import CHOICE
+from hushtune.run.disclosures import CHOSEN
 from hushtune.run.replay import Replay
 from hushtune.run.result import Opened, Result
 from hushtune.seals.forms import form_from_json
@@ -72,7 +72,7 @@ def words(query: Query, opened: Opened) -> str:
 def check_disclosures(result: Result) -> None:
     """Every opened value is disclosed with its shape and its cost; statement and JSON name the guarantee's terms."""
     raw, words = result.to_json(), result.statement
-    expect(result.disclosures[-1] == CHOICE, "the last disclosure must be the choice")
+    expect(result.disclosures[-1] == CHOSEN, "the last disclosure must be the chosen config")
     if result.privacy is None:
         expect("Guarantee: NONE" in words and "exact" in words, "without epsilon the statement must say 'exact'")
         expect(raw["privacy"] is None and raw["spent"] is None, "without epsilon no guarantee may be claimed")

@@ -167,6 +167,6 @@ class Room:
 
 
 def _events(told: StringIO) -> list[tuple[str, dict[str, Any]]]:
-    """What an observer was told, but for when, and for the choice, which follows from the noisy openings."""
+    """What an observer was told, but for when, and for the chosen config, which follows from the noisy openings."""
     lines = [read_line(line) for line in told.getvalue().splitlines()]
     return [(line.kind, {name: value for name, value in line.fields.items() if name != "config"}) for line in lines]

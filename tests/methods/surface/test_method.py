@@ -62,7 +62,7 @@ def test_the_result_says_whose_pairs_were_opened() -> None:
     assert opened.what == "the (config, loss) pairs of its own search, of each of client-00, client-01, client-02"
     assert opened.epsilon is None
     assert opened.what in result.statement
-    assert "INSECURE CHOICE, seal 'clear'" in result.statement
+    assert "INSECURE SETTING, seal 'clear'" in result.statement
     pairs = result.pairs()
     assert [len(own.losses) for own in pairs.values()] == [15] * 3
     study = result.to_optuna()

@@ -68,7 +68,7 @@ def compare(
         methods: at least one, e.g. `[Vote(), Surface()]`.
         seals: at least one, e.g. `[Masked(), Curator()]`.
         privacies: at least one guarantee, each with its unit and relation; None: exact values are opened.
-        simulation: its seed, the reference that scores the choices, and the draws.
+        simulation: its seed, the reference that scores the chosen configs, and the draws.
         search: how clients fill their trials. Default: every candidate is scored, whatever the method; in a space, as
             each method would do it.
         folder: where every run's folder is kept, and what was scored; the same call goes on where it was interrupted,
@@ -205,7 +205,7 @@ class _Work:
         )
 
     def _scores(self, final: Method, facts: Facts, result: Result, folder: Path | None) -> tuple[float, ...]:
-        """The reference's scores of what is chosen over draws of the noise; of the one choice, if there is no noise."""
+        """The reference's scores of configs chosen over draws of the noise; of the only one, if there is no noise."""
         if self.simulation.reference is None:
             return ()
         reference = self._reference(facts)
@@ -213,12 +213,12 @@ class _Work:
         if kept is not None and kept.exists():
             with suppress(ValueError, TypeError):  # damaged: they are computed again
                 return tuple(checked_scores(json.loads(kept.read_text(encoding="utf-8"))))
-        scores = tuple(reference.of(config) for config in self._choices(final, facts, result))
+        scores = tuple(reference.of(config) for config in self._chosen(final, facts, result))
         if kept is not None:
             replace(kept, json.dumps(scores) + "\n")
         return scores
 
-    def _choices(self, final: Method, facts: Facts, result: Result) -> Iterator[Config]:
+    def _chosen(self, final: Method, facts: Facts, result: Result) -> Iterator[Config]:
         if facts.privacy is None:
             yield result.config
             return

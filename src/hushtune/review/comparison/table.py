@@ -15,7 +15,7 @@ import numpy as np
 from hushtune._version import __version__
 from hushtune.core.errors import SettingError
 from hushtune.privacy.guarantee import Privacy
-from hushtune.run.disclosures import CHOICE, OF_EACH, Disclosure
+from hushtune.run.disclosures import CHOSEN, OF_EACH, Disclosure
 from hushtune.run.result import Result
 
 SCHEMA = 1
@@ -77,9 +77,9 @@ class Arm:
 
     @property
     def disclosures(self) -> tuple[Disclosure, ...]:
-        """Who learned what, each once, but for the choice itself; clients are not listed by name."""
+        """Who learned what, each once, but for the chosen config; clients are not listed by name."""
         found = self.result.disclosures if self.result is not None else []
-        return tuple(_unnamed(d) for d in dict.fromkeys(found) if d != CHOICE)
+        return tuple(_unnamed(d) for d in dict.fromkeys(found) if d != CHOSEN)
 
     @property
     def server_sees(self) -> str:

@@ -61,7 +61,7 @@ def _table(found: Comparison) -> str:
     )
     words = (
         f"Scores: on the simulation's reference, mean and standard deviation over {found.draws} draws of the noise, "
-        f"the same for all combinations; of the one choice, where there is none.{known} Messages and bytes: of an "
+        f"the same for all combinations; of the only one chosen, where there is none.{known} Messages and bytes: of an "
         "average client, both ways. Seconds: of the whole federation in this process, without scoring."
     )
     return note(words) + table(heads, rows)

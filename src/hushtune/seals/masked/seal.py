@@ -113,10 +113,10 @@ class Masked(Seal):
                 f"the sum of the others{noisy}."
             )
         if self.insecure is not None:
-            lines.append(f"INSECURE CHOICE, {self.insecure}.")
+            lines.append(f"INSECURE SETTING, {self.insecure}.")
         if not facts.pinned:
             lines.append(
-                "INSECURE CHOICE, identities not pinned: the server is trusted not to impersonate or invent clients, "
+                "INSECURE SETTING, identities not pinned: the server is trusted not to impersonate or invent clients, "
                 "and not to lie about who dropped out."
             )
         return lines
