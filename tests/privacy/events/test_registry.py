@@ -10,9 +10,61 @@ import pytest
 
 import hushtune as ht
 from hushtune.privacy.events.answers import PureTests
-from hushtune.privacy.events.registry import event_from_json, event_to_json
-from hushtune.privacy.events.sums import Event
+from hushtune.privacy.events.registry import EVENTS, event_from_json, event_to_json
+from hushtune.privacy.events.sums import Event, Exact, GaussianVector, SkellamShift, SkellamVector
 from hushtune.privacy.events.training import SelectedRuns, TrainingSteps
+
+KEPT: list[tuple[Event, dict[str, Any]]] = [  # as ledgers of earlier releases hold them: these may never change
+    (SkellamShift(9.5, 2), {"event": "skellam-shift", "variance": 9.5, "coordinates": 2}),
+    (
+        SkellamVector(9.5, 4.0, 2.0, 0.5),
+        {"event": "skellam-vector", "variance": 9.5, "l1": 4.0, "l2": 2.0, "rate": 0.5},
+    ),
+    (GaussianVector(3.0, 2.0), {"event": "gaussian-vector", "deviation": 3.0, "l2": 2.0, "rate": 1.0}),
+    (PureTests(0.25, 3), {"event": "pure-tests", "epsilon": 0.25, "times": 3}),
+    (TrainingSteps(1.5, 0.1, 20), {"event": "training-steps", "multiplier": 1.5, "rate": 0.1, "steps": 20}),
+    (
+        SelectedRuns(1.5, 0.1, 20, 4.0, 0.0, 2.0),
+        {
+            "event": "selected-runs",
+            "multiplier": 1.5,
+            "rate": 0.1,
+            "steps": 20,
+            "mean": 4.0,
+            "shape": 0.0,
+            "score": 2.0,
+        },
+    ),
+    (Exact(), {"event": "exact"}),
+]
+
+
+@pytest.mark.parametrize(("event", "raw"), KEPT, ids=lambda value: getattr(value, "name", ""))
+def test_an_event_is_kept_under_its_name_and_comes_back(event: Event, raw: dict[str, Any]) -> None:
+    assert json.loads(json.dumps(event_to_json(event))) == raw
+    assert event_from_json(raw) == event
+
+
+def test_every_kind_is_among_them() -> None:
+    assert {raw["event"] for _, raw in KEPT} == set(EVENTS)
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ({"event": "free"}, r"event must be one of \['exact', .*\], but got 'free'"),
+        ({}, "but got None"),
+        ([], "an event must have a name and fields, but got list"),
+        ("exact", "but got str"),
+        ({"event": "exact", "epsilon": 0}, r"event 'exact' got unknown or missing fields: \['epsilon'\]"),
+        ({"event": "skellam-shift", "variance": 9.5}, r"missing fields: \['variance'\]"),
+        ({"event": "skellam-shift", "variance": -1.0, "coordinates": 2}, "variance"),
+        ({"event": "skellam-shift", "variance": 9.5, "coordinates": True}, "coordinates"),
+    ],
+)
+def test_an_event_that_is_not_understood_is_refused_and_never_skipped(raw: Any, message: str) -> None:
+    with pytest.raises(ht.SettingError, match=message):
+        event_from_json(raw)
 
 
 @pytest.mark.parametrize(

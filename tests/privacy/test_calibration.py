@@ -1,0 +1,144 @@
+"""Noise is enough and not much more than enough, under the rule that is stated."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hushtune as ht
+from hushtune.privacy.accounting import Budget, Renyi, Rule, Sums, best_order, epsilon_of
+from hushtune.privacy.bounds import Ball, Bound, KHot, Scores
+from hushtune.privacy.calibration import Training, calibrate, left_in, noise_for, plan_of, rule_of
+from hushtune.privacy.charges import charge_of
+from hushtune.privacy.events.steps import PureTests, TrainingSteps
+from hushtune.privacy.events.sums import Event, GaussianVector, SkellamShift
+from hushtune.privacy.noise.base import Noise, Place
+
+ONE = ht.Privacy(1.0)
+VOTE = KHot(1, 6)
+
+
+def cost(bounds: tuple[Bound, ...], privacy: ht.Privacy, noise: Noise, rule: Rule) -> float:
+    return rule.spent([(plan_of(bounds, privacy, noise), privacy.delta)], privacy.delta).epsilon
+
+
+@pytest.mark.parametrize("rule", [Sums(), Renyi(best_order(Budget(1.0, 1e-5)))], ids=["sums", "renyi"])
+@pytest.mark.parametrize(
+    ("bounds", "at"),
+    [
+        ((VOTE,), "parties"),
+        ((VOTE,), "curator"),
+        ((VOTE, Ball(9, 4)), "parties"),
+        ((Ball(9, 4),) * 3, "curator"),
+        ((Scores(4, 2, 10, 10),), "curator"),
+    ],
+)
+def test_the_noise_is_the_least_that_keeps_to_epsilon(bounds: tuple[Bound, ...], at: Place, rule: Rule) -> None:
+    noise = calibrate(bounds, ONE, rule, at)
+    assert noise.at == at
+    assert 1 - 2e-5 <= cost(bounds, ONE, noise, rule) <= 1
+    assert cost(bounds, ONE, Noise(noise.scale * 0.999, at), rule) > 1
+
+
+def test_half_the_noise_is_never_within_epsilon() -> None:
+    noise = calibrate((VOTE,), ONE, Sums())
+    assert cost((VOTE,), ONE, Noise(noise.scale / 2), Sums()) > 1.5
+
+
+@pytest.mark.parametrize("changes", [{"epsilon": 2.0}, {"delta": 1e-3}, {"neighbours": "zero-out"}])
+def test_a_weaker_guarantee_takes_less_noise(changes: dict[str, Any]) -> None:
+    weaker = ht.Privacy(**{"epsilon": 1.0, **changes})
+    assert calibrate((VOTE,), weaker, Sums()).scale < calibrate((VOTE,), ONE, Sums()).scale
+
+
+def test_more_openings_take_more_noise_on_each() -> None:
+    scales = [calibrate((VOTE,) * times, ONE, Sums()).scale for times in (1, 2, 4)]
+    assert scales == sorted(scales)
+    assert scales[2] / scales[0] == pytest.approx(2, rel=0.05)  # nearly Gaussian: squares add up
+
+
+def test_where_all_ballots_are_the_same_nothing_is_hidden_and_no_noise_is_added() -> None:
+    for at in ("parties", "curator"):
+        assert calibrate((KHot(6, 6),), ONE, Sums(), at) == Noise(0.0, at)
+
+
+def test_noise_that_cannot_be_drawn_is_refused_with_what_to_do() -> None:
+    with pytest.raises(ht.SettingError) as caught:
+        calibrate((Ball(10_000, 4),), ht.Privacy(0.001), Sums())
+    assert str(caught.value).startswith("epsilon=0.001 with delta=1e-05 needs noise of standard deviation ")
+    assert str(caught.value).endswith("more than can be drawn; choose a larger epsilon or delta")
+
+
+def test_a_plan_has_one_event_for_each_opening_in_their_order() -> None:
+    assert plan_of((VOTE, KHot(2, 6)), ONE, Noise(3.0)) == (SkellamShift(9.0, 2), SkellamShift(9.0, 4))
+    zero_out = ht.Privacy(1.0, neighbours="zero-out")
+    assert plan_of((VOTE,), zero_out, Noise(3.0)) == (SkellamShift(9.0, 1),)
+    gaussian, tests = plan_of((VOTE, Scores(4, 2, 10, 30)), ONE, Noise(6.0, "curator"))
+    assert isinstance(gaussian, GaussianVector)
+    assert tests == PureTests(10.0, 2)
+    assert plan_of((), ONE, Noise(3.0)) == ()
+
+
+def test_a_record_moves_its_part_as_a_replacement_does_whatever_the_relation() -> None:
+    for neighbours in ("replace-one", "add-remove"):
+        assert plan_of((VOTE,), ht.Privacy(1.0, unit="record", neighbours=neighbours), Noise(3.0)) == (  # type: ignore[arg-type]
+            SkellamShift(9.0, 2),
+        )
+
+
+# ---- the ledger's rule -------------------------------------------------------------------------------
+
+
+def test_the_rule_is_the_ledgers_unless_it_is_made_for_much_larger_sums(tmp_path: Path) -> None:
+    large = ht.Ledger.new(tmp_path / "large.db", 50.0, 1e-4, rule="renyi")
+    own = ht.Ledger.new(tmp_path / "own.db", 1.0, 1e-5, rule="renyi")
+    assert rule_of(own, ONE) == own.terms().rule
+    assert isinstance(own.terms().rule, Renyi)
+    assert not large.terms().rule.states(Budget(0.1, 1e-5))
+    assert rule_of(large, ht.Privacy(0.1)) == Sums()
+    assert rule_of(own, None) == rule_of(None, ONE) == rule_of(ht.Ledger(tmp_path / "none.db"), ONE) == Sums()
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_what_is_left_is_none_without_a_limit(tmp_path: Path) -> None:
+    ledger = ht.Ledger(tmp_path / "ledger.db")
+    assert left_in(None) is left_in(ledger) is None
+    ledger.ensure(None)
+    assert left_in(ledger) is None
+    limited = ht.Ledger.new(tmp_path / "limited.db", 3.0, 1e-4)
+    assert left_in(limited) == Budget(3.0, 1e-4)
+    limited.reserve(charge_of("r", "run", (SkellamShift(400.0, 2),), ht.Privacy(1.0, 1e-6)))
+    left = left_in(limited)
+    assert left is not None
+    assert left.epsilon == pytest.approx(3.0 - epsilon_of((SkellamShift(400.0, 2),), 1e-6))
+
+
+# ---- training that is charged with a run -------------------------------------------------------------
+
+
+def test_a_run_and_its_training_together_cost_epsilon() -> None:
+    training, rule = Training(rate=0.05, steps=40, share=0.25), Renyi(20.0)
+    own = training.before(ONE)
+    assert own == ht.Privacy(0.25)
+    plan = plan_of((VOTE,), ONE, calibrate((VOTE,), own, Sums()))
+    steps = training.event(plan, ONE, rule)
+
+    def spent(*events: Event) -> float:
+        return rule.spent([(events, ONE.delta)], ONE.delta).epsilon
+
+    assert (steps.rate, steps.steps) == (0.05, 40)
+    assert 1 - 2e-5 <= spent(*plan, steps) <= 1
+    assert spent(*plan, TrainingSteps(steps.multiplier * 0.999, 0.05, 40)) > 1
+    assert spent(steps) > 0.9  # what the run does not need is not wasted
+
+
+def test_training_that_no_noise_makes_private_enough_is_refused() -> None:
+    with pytest.raises(ht.SettingError) as caught:
+        noise_for(lambda multiplier: math.inf, ONE, 0.5, 10)
+    assert str(caught.value) == (
+        "epsilon=1 with delta=1e-05 is too little for this method: not even noise of 10000 times the clipping norm is "
+        "enough; choose a larger epsilon, or train less often"
+    )
