@@ -121,8 +121,8 @@ def test_terms_are_what_stays_the_same_in_a_run(changes: dict[str, Any], same: b
         ({"form": Form("votes")}, False),
     ],
 )
-def test_asked_stands_for_the_query_and_the_form(changes: dict[str, Any], same: bool) -> None:
-    assert (request(**changes).asked == request().asked) == same
+def test_the_question_stands_for_the_query_and_the_form(changes: dict[str, Any], same: bool) -> None:
+    assert (request(**changes).question == request().question) == same
 
 
 def test_clients_are_split_so_that_a_record_touches_one_part() -> None:
