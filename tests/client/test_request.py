@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.client.harness import CANDIDATES, PLAN, QUERY, RUN, request
+from tests.client.harness import CANDIDATES, EVENTS, QUERY, RUN, request
 
 import hushtune as ht
 from hushtune.client.request import Request, parts_of
@@ -22,10 +22,10 @@ REQUESTS = {
     "vote": {},
     "masked": {"seal": ht.Masked(dropouts=0.2), "step": 3},
     "curator": {"seal": ht.Curator(), "noise": Noise(7.5, "curator")},
-    "exact": {"noise": Noise(0.0), "privacy": None, "plan": ()},
+    "exact": {"noise": Noise(0.0), "privacy": None, "events": ()},
     "records": {"privacy": RECORD, "voters": 4},
-    "form": {"form": Form("votes", at_least=3), "privacy": None, "plan": (), "noise": Noise(0.0)},
-    "several": {"plan": PLAN * 3, "step": 2},
+    "form": {"form": Form("votes", at_least=3), "privacy": None, "events": (), "noise": Noise(0.0)},
+    "several": {"events": EVENTS * 3, "step": 2},
 }
 
 
@@ -66,9 +66,9 @@ def test_no_field_may_be_missing(name: str) -> None:
         ({"roster": None}, "expected str"),
         ({"kind": "reply"}, "a request was expected"),
         ({"extra": 1}, r"a request has unknown fields \['extra'\]"),
-        ({"plan": [{"event": "free"}]}, "event must be one of"),
-        ({"plan": [{"event": "exact"}] * 10_001}, "at most 10000 steps, but got 10001"),
-        ({"plan": 3}, "missing or wrong field"),
+        ({"events": [{"event": "free"}]}, "event must be one of"),
+        ({"events": [{"event": "exact"}] * 10_001}, "at most 10000 events, but got 10001"),
+        ({"events": 3}, "missing or wrong field"),
         ({"privacy": {"epsilon": 1.0, "lambda": 2}}, "missing or wrong field"),
         ({"privacy": {"epsilon": 1000.0}}, "epsilon=1000"),
         ({"privacy": 3}, "missing or wrong field"),
@@ -104,8 +104,8 @@ def test_a_request_has_no_parts() -> None:
         ({"privacy": None}, False),
         ({"voters": 2}, False),
         ({"noise": Noise(1.0)}, False),
-        ({"plan": PLAN * 2}, False),
-        ({"plan": ()}, False),
+        ({"events": EVENTS * 2}, False),
+        ({"events": ()}, False),
     ],
 )
 def test_terms_are_what_stays_the_same_in_a_run(changes: dict[str, Any], same: bool) -> None:
@@ -115,7 +115,7 @@ def test_terms_are_what_stays_the_same_in_a_run(changes: dict[str, Any], same: b
 @pytest.mark.parametrize(
     ("changes", "same"),
     [
-        ({"step": 1, "run": "1" * 32, "noise": Noise(1.0), "plan": ()}, True),
+        ({"step": 1, "run": "1" * 32, "noise": Noise(1.0), "events": ()}, True),
         ({"query": TopVotes(1, CANDIDATES, 0)}, False),
         ({"query": TopVotes(2, CANDIDATES, 1)}, False),
         ({"form": Form("votes")}, False),

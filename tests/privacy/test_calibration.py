@@ -11,10 +11,11 @@ import pytest
 import hushtune as ht
 from hushtune.privacy.accounting import Budget, Renyi, Rule, Sums, best_order, epsilon_of
 from hushtune.privacy.bounds import Ball, Bound, KHot, Scores
-from hushtune.privacy.calibration import Training, calibrate, left_in, noise_for, plan_of, rule_of
+from hushtune.privacy.calibration import Training, calibrate, events_of, left_in, noise_for, rule_of
 from hushtune.privacy.charges import charge_of
-from hushtune.privacy.events.steps import PureTests, TrainingSteps
+from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.events.sums import Event, GaussianVector, SkellamShift
+from hushtune.privacy.events.training import TrainingSteps
 from hushtune.privacy.noise.base import Noise, Place
 
 ONE = ht.Privacy(1.0)
@@ -22,7 +23,7 @@ VOTE = KHot(1, 6)
 
 
 def cost(bounds: tuple[Bound, ...], privacy: ht.Privacy, noise: Noise, rule: Rule) -> float:
-    return rule.spent([(plan_of(bounds, privacy, noise), privacy.delta)], privacy.delta).epsilon
+    return rule.spent([(events_of(bounds, privacy, noise), privacy.delta)], privacy.delta).epsilon
 
 
 @pytest.mark.parametrize("rule", [Sums(), Renyi(best_order(Budget(1.0, 1e-5)))], ids=["sums", "renyi"])
@@ -72,19 +73,19 @@ def test_noise_that_cannot_be_drawn_is_refused_with_what_to_do() -> None:
     assert str(caught.value).endswith("more than can be drawn; choose a larger epsilon or delta")
 
 
-def test_a_plan_has_one_event_for_each_opening_in_their_order() -> None:
-    assert plan_of((VOTE, KHot(2, 6)), ONE, Noise(3.0)) == (SkellamShift(9.0, 2), SkellamShift(9.0, 4))
+def test_there_is_one_event_for_each_opening_in_their_order() -> None:
+    assert events_of((VOTE, KHot(2, 6)), ONE, Noise(3.0)) == (SkellamShift(9.0, 2), SkellamShift(9.0, 4))
     zero_out = ht.Privacy(1.0, neighbours="zero-out")
-    assert plan_of((VOTE,), zero_out, Noise(3.0)) == (SkellamShift(9.0, 1),)
-    gaussian, tests = plan_of((VOTE, Scores(4, 2, 10, 30)), ONE, Noise(6.0, "curator"))
+    assert events_of((VOTE,), zero_out, Noise(3.0)) == (SkellamShift(9.0, 1),)
+    gaussian, tests = events_of((VOTE, Scores(4, 2, 10, 30)), ONE, Noise(6.0, "curator"))
     assert isinstance(gaussian, GaussianVector)
     assert tests == PureTests(10.0, 2)
-    assert plan_of((), ONE, Noise(3.0)) == ()
+    assert events_of((), ONE, Noise(3.0)) == ()
 
 
 def test_a_record_moves_its_part_as_a_replacement_does_whatever_the_relation() -> None:
     for neighbours in ("replace-one", "add-remove"):
-        assert plan_of((VOTE,), ht.Privacy(1.0, unit="record", neighbours=neighbours), Noise(3.0)) == (  # type: ignore[arg-type]
+        assert events_of((VOTE,), ht.Privacy(1.0, unit="record", neighbours=neighbours), Noise(3.0)) == (  # type: ignore[arg-type]
             SkellamShift(9.0, 2),
         )
 
@@ -123,15 +124,15 @@ def test_a_run_and_its_training_together_cost_epsilon() -> None:
     training, rule = Training(rate=0.05, steps=40, share=0.25), Renyi(20.0)
     own = training.before(ONE)
     assert own == ht.Privacy(0.25)
-    plan = plan_of((VOTE,), ONE, calibrate((VOTE,), own, Sums()))
-    steps = training.event(plan, ONE, rule)
+    events = events_of((VOTE,), ONE, calibrate((VOTE,), own, Sums()))
+    steps = training.event(events, ONE, rule)
 
-    def spent(*events: Event) -> float:
-        return rule.spent([(events, ONE.delta)], ONE.delta).epsilon
+    def spent(*those: Event) -> float:
+        return rule.spent([(those, ONE.delta)], ONE.delta).epsilon
 
     assert (steps.rate, steps.steps) == (0.05, 40)
-    assert 1 - 2e-5 <= spent(*plan, steps) <= 1
-    assert spent(*plan, TrainingSteps(steps.multiplier * 0.999, 0.05, 40)) > 1
+    assert 1 - 2e-5 <= spent(*events, steps) <= 1
+    assert spent(*events, TrainingSteps(steps.multiplier * 0.999, 0.05, 40)) > 1
     assert spent(steps) > 0.9  # what the run does not need is not wasted
 
 

@@ -59,7 +59,7 @@ def result(agreed: Terms | None = None, **changes: Any) -> Result:
         "search": agreed.study.facts.search,
         "seal": agreed.seal,
         "privacy": agreed.privacy,
-        "plan": agreed.plan,
+        "events": agreed.events,
         "spent": agreed.spent,
         "rule": agreed.rule,
         "noise": agreed.noise,

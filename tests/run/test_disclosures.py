@@ -38,7 +38,7 @@ def test_a_masked_sum_shows_the_sum_and_what_it_costs() -> None:
     assert (found.to, found.shape) == (READERS, (4,))
     assert found.what == f"summed {QUERY.meaning}"
     assert found.mechanism == "sum with Skellam noise of standard deviation 5"
-    assert found.epsilon == epsilon_of(agreed.plan, PRIVACY.delta)
+    assert found.epsilon == epsilon_of(agreed.events, PRIVACY.delta)
     assert found.epsilon == pytest.approx(2.0, rel=1e-4)
 
 

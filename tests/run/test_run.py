@@ -48,7 +48,7 @@ def test_what_was_not_announced_is_refused_before_anybody_is_asked(
     assert parrot.log == []
 
 
-def test_no_opening_is_made_beyond_the_plan(tmp_path: Path) -> None:
+def test_no_opening_is_made_that_was_not_announced(tmp_path: Path) -> None:
     parrot = Parrot()
     run = begun(tmp_path, parrot, Watched())
     run.sum(QUERY)
@@ -89,7 +89,7 @@ def test_every_opening_is_disclosed_and_the_choice_last(tmp_path: Path) -> None:
         "every reader of the result",
     ]
     assert (result.notes, result.left_out, result.index) == ({"margin": 8.0}, {"c2": "odd"}, 0)
-    assert (result.plan, result.spent, result.noise) == (run.terms.plan, run.terms.spent, run.terms.noise)
+    assert (result.events, result.spent, result.noise) == (run.terms.events, run.terms.spent, run.terms.noise)
     assert result.ledger is not None
     assert result.ledger.runs == 1
 

@@ -10,8 +10,8 @@ from tests.run.harness import PRIVACY, note, result, terms
 
 import hushtune as ht
 from hushtune.privacy.accounting import Budget, Renyi, renyi_epsilon
-from hushtune.privacy.events.steps import TrainingSteps
 from hushtune.privacy.events.sums import SkellamVector
+from hushtune.privacy.events.training import TrainingSteps
 from hushtune.run.result import Result
 from hushtune.run.statement import RELATIONS, books, not_covered, statement
 
@@ -72,7 +72,7 @@ def test_who_adds_which_noise() -> None:
         "in shares that each client draws itself."
     )
     assert line(curator, "Noise").startswith(f"Noise: Gaussian of standard deviation {curator.noise.scale:.4g}, ")
-    by_renyi = renyi_epsilon(curator.plan, PRIVACY.delta)
+    by_renyi = renyi_epsilon(curator.events, PRIVACY.delta)
     assert line(curator, "Accounted for").endswith(f"by Rényi divergences epsilon would be {by_renyi:.4g}.")
     none(shares, "Accounted for")
     none(replace(curator, rule=Renyi(12.0)), "Accounted for")
@@ -87,7 +87,7 @@ def test_where_scores_are_tested_the_noise_is_the_curators_coins() -> None:
 @pytest.mark.parametrize("seal", [ht.Masked(), ht.Clear()], ids=lambda seal: seal.name)
 def test_sampling_is_said_with_who_can_see_the_coins(seal: ht.Seal) -> None:
     events = (SkellamVector(9.0, 4.0, 2.0, 0.5), SkellamVector(9.0, 4.0, 2.0, 0.25), SkellamVector(9.0, 4.0, 2.0))
-    said = result(terms(seal=seal), plan=events)
+    said = result(terms(seal=seal), events=events)
     known = "the server and the client itself" if seal.shows_each else "the client itself"
     assert line(said, "Sampling").startswith(
         "Sampling: a client's vector is in a sum with chance 0.25 in 1 of 3 sums, 0.5 in 1 of 3 sums, "
@@ -98,7 +98,7 @@ def test_sampling_is_said_with_who_can_see_the_coins(seal: ht.Seal) -> None:
 
 def test_training_that_is_charged_with_the_run_is_in_the_guarantee() -> None:
     plain = result()
-    trained = replace(plain, plan=(*plain.plan, TrainingSteps(1.25, 0.02, 300)))
+    trained = replace(plain, events=(*plain.events, TrainingSteps(1.25, 0.02, 300)))
     assert line(trained, "It includes the training that follows: 300 steps of DP-SGD, sampling rate 0.02, ")
     assert not_covered(trained) == not_covered(plain)[1:]
     assert not_covered(plain)[0].startswith("the training that follows")

@@ -16,7 +16,7 @@ from hushtune.methods.vote.ballots import TopVotes
 from hushtune.privacy.accounting import Budget, Renyi, Sums, epsilon_of
 from hushtune.privacy.calibration import Training
 from hushtune.privacy.charges import charge_of
-from hushtune.privacy.events.steps import TrainingSteps
+from hushtune.privacy.events.training import TrainingSteps
 from hushtune.privacy.noise.base import Noise
 from hushtune.run.terms import calibrated
 from hushtune.seals.base import largest_sum
@@ -27,7 +27,7 @@ def test_the_whole_run_costs_what_was_asked_for_and_not_more() -> None:
     agreed = terms()
     assert agreed.spent == Budget(pytest.approx(2.0, rel=2e-5), 1e-5)  # type: ignore[arg-type]
     assert agreed.spent.epsilon <= 2.0
-    assert agreed.charge(RUN) == charge_of(RUN, "run", agreed.plan, PRIVACY)
+    assert agreed.charge(RUN) == charge_of(RUN, "run", agreed.events, PRIVACY)
     assert terms(privacy=None).spent == Budget(0.0, 0.0)
     assert terms(privacy=None).charge(RUN).exact
 
@@ -55,13 +55,13 @@ def test_requests_of_all_steps_have_the_same_terms() -> None:
     first, later = (agreed.request(RUN, step, "roster", QUERY, None) for step in (0, 5))
     assert first.terms() == later.terms()
     assert Request.from_bytes(first.to_bytes()) == first
-    assert (first.voters, first.parts, first.plan) == (3, agreed.parts, agreed.plan)
+    assert (first.voters, first.parts, first.events) == (3, agreed.parts, agreed.events)
 
 
 def test_a_sum_that_was_not_announced_is_recognised() -> None:
     agreed = terms()
     assert agreed.announced(QUERY, 0)
-    assert not agreed.announced(QUERY, 1)  # one more than planned
+    assert not agreed.announced(QUERY, 1)  # one more than announced
     assert not agreed.announced(TopVotes(2, CANDIDATES, 0), 0)  # two votes cost more
     assert agreed.announced(TopVotes(1, ht.Space(x=ht.Float(0.0, 1.0)).grid(x=9), 0), 0)  # another length does not
     assert not replace(agreed, noise=Noise(agreed.noise.scale / 2)).announced(QUERY, 0)
@@ -69,7 +69,7 @@ def test_a_sum_that_was_not_announced_is_recognised() -> None:
 
 def test_without_epsilon_the_kind_of_bound_is_what_is_announced() -> None:
     agreed = terms(privacy=None)
-    assert agreed.plan == ()
+    assert agreed.events == ()
     assert agreed.announced(TopVotes(2, CANDIDATES, 0), 0)
     assert not agreed.announced(ht.Search(), 1)  # type: ignore[arg-type]
 
@@ -79,7 +79,7 @@ def test_the_rule_is_the_ledgers(tmp_path: Path) -> None:
     agreed = terms(ledger=ledger)
     assert isinstance(agreed.rule, Renyi)
     assert 2 * (1 - 2e-5) <= agreed.spent.epsilon <= 2.0
-    assert epsilon_of(agreed.plan, 1e-5) < agreed.spent.epsilon  # a filter's order is not the best for one run
+    assert epsilon_of(agreed.events, 1e-5) < agreed.spent.epsilon  # a filter's order is not the best for one run
     assert agreed.noise.scale > terms().noise.scale
     ledger.reserve(agreed.charge(RUN))
     with pytest.raises(ht.BudgetError):
@@ -91,7 +91,7 @@ def test_training_gets_what_the_run_leaves_and_is_in_the_same_charge(tmp_path: P
     training = Training(rate=0.05, steps=20, share=0.25)
     study = Study(CANDIDATES, ht.Vote(1), training.before(PRIVACY)).settled(10)
     agreed = calibrated(study, PRIVACY, ledger, training, Budget(3.0, 1e-5))
-    vote, steps = agreed.plan
+    vote, steps = agreed.events
     assert isinstance(steps, TrainingSteps)
     assert agreed.openings == 1  # training opens nothing
     assert 2 * (1 - 1e-4) <= agreed.spent.epsilon <= 2.0
