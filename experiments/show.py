@@ -1,4 +1,4 @@
-"""What experiments print."""
+"""What experiments print: their rows as tables, or as JSON."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Experiment:
 
     @property
     def iterations(self) -> int:
-        """T."""
+        """How many iterations a run has (T in the paper)."""
         return _ITERATIONS.get(self.task, 60)
 
 

@@ -154,7 +154,7 @@ class Simulated:
         self.facts["cosine"].append(float((self._server * self._clean).sum()) / size if size else 0.0)
 
     def fit(self) -> None:
-        """Everybody's own model."""
+        """Fits every agent's own model to what it has observed."""
         self._fit = own_model(*self._observed())
 
     def step(self, iteration: int, refit: bool = True) -> None:

@@ -47,7 +47,7 @@ class Accuracies:
         return found.astype(np.int64)
 
     def default(self, randomness: Randomness) -> IntArray:
-        """Zeros."""
+        """Zeros: an accuracy of 0 for every candidate."""
         return np.zeros(self.length, dtype=np.int64)
 
     def event(self, noise: Noise, change: Neighbours) -> SkellamVector:
@@ -100,7 +100,7 @@ class RawLosses(Method):
     name: ClassVar[str] = "raw-losses"
 
     def bounds(self, candidates: Candidates) -> tuple[Accuracies, ...]:
-        """One sum."""
+        """One bound: one sum of all accuracies is opened."""
         return (_Query(None, candidates, 0).bound,)
 
     def run(self, run: Openings) -> Config:
@@ -115,7 +115,7 @@ class Subsets(Method):
     name: ClassVar[str] = "subsets"
 
     def bounds(self, candidates: Candidates) -> tuple[Accuracies, ...]:
-        """One sum."""
+        """One bound: one sum of all accuracies is opened."""
         return (_Query(1, candidates, 0).bound,)
 
     def run(self, run: Openings) -> Config:

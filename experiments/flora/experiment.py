@@ -78,7 +78,7 @@ class Arm:
 
     @property
     def name(self) -> str:
-        """For tables."""
+        """What the arm is called in tables."""
         if self.epsilon is None:
             return self.method.kind
         spread = f", spread {self.method.spread:g}" if self.method.spread != Surface().spread else ""

@@ -139,7 +139,7 @@ class Cell:
 
     @property
     def search(self) -> Adaptive:
-        """Everybody's."""
+        """The search that every party makes on its own data."""
         return Adaptive(self.seed, self.trials)
 
     def shares(self) -> tuple[Rows | Split, list[Any]]:

@@ -70,7 +70,7 @@ class _Clock:
             self._done += case.work
 
     def left(self) -> str:
-        """In words."""
+        """How many federations are to do, and the minutes that may take, in words."""
         if not self._done:
             return f"{len(self._todo)} to do"
         seconds = (time.monotonic() - self._start) / self._done * sum(case.work for case in self._todo)

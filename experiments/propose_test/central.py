@@ -58,7 +58,7 @@ class Experiment:
         integer("seeds", self.seeds, 1)
 
     def tasks(self) -> list[Task]:
-        """By name."""
+        """The tasks that are asked for by name; smaller ones, if `quick`."""
         for name in self.data:
             if name not in TASKS:
                 raise SettingError(f"data must be among {sorted(TASKS)}, but got '{name}'")

@@ -23,7 +23,7 @@ MOMENTA = (0.0, 0.9)
 
 
 def network(inputs: int, hidden: int, outputs: int) -> nn.Module:
-    """One hidden layer."""
+    """A network with one hidden layer of tanh units."""
     from torch import nn
 
     return nn.Sequential(nn.Linear(inputs, hidden), nn.Tanh(), nn.Linear(hidden, outputs))
@@ -72,7 +72,7 @@ class Task:
         return f"{self.name}-{size}-{len(self.rates)}-{self.most or 'all'}"
 
     def quick(self) -> Task:
-        """Smaller."""
+        """The same task on less data, with fewer epochs, rates and voters."""
         return replace(self, epochs=2, local=2, rates=self.rates[1:4:2], most=1_500, validation=200, voters=20)
 
     def candidates(self) -> Candidates:
@@ -85,7 +85,7 @@ class Task:
         return self.rates.index(0.1)
 
     def trainer(self) -> DPSGD:
-        """DP-SGD."""
+        """Private training by DP-SGD, for this task's network and rows."""
         from hushtune.client.objectives.neural import TorchObjective
         from hushtune.training.dpsgd import DPSGD
 

@@ -141,5 +141,5 @@ def _counts(area: svg.Area, title: str, partitions: int, seed: int) -> list[str]
 
 
 def rows(runs: int, seed: int) -> Sequence[dict[str, Any]]:
-    """Both tables."""
+    """The rows of both tables: the published setting, and the bound on tests."""
     return [*published(min(runs, 10_000), seed), *worst(runs, seed)]

@@ -179,7 +179,7 @@ class _Notebook:
             self._write()
 
     def forget(self, commands: Sequence[Command]) -> None:
-        """Forgets these."""
+        """Removes what was measured for these commands."""
         for command in commands:
             self.kept.pop(command.arguments, None)
         if self.kept:

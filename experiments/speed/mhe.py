@@ -83,7 +83,7 @@ class Room:
         }
 
     def sidecars(self) -> list[Sidecar]:
-        """Everybody's processes."""
+        """All processes that run: the clients' and the evaluator."""
         ends: list[Any] = list(self._talk.clients.values())
         server: Any = self._talk.server
         running = [end._sidecar for end in ends] + [server._keys and server._keys.evaluator]
@@ -93,7 +93,7 @@ class Room:
         return time.process_time() + sum(one.total for one in self.sidecars())
 
     def close(self) -> None:
-        """Ends all processes."""
+        """Ends all processes that run."""
         for one in self.sidecars():
             one.close()
 

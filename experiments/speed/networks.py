@@ -28,17 +28,17 @@ MOMENTA = (0.0, 0.9)
 
 
 def paper_grid() -> Candidates:
-    """DP-HYPE's Table III."""
+    """The 100 candidates of DP-HYPE's Table III."""
     return Space(lr=Choice(RATES), decay=Choice(DECAYS), momentum=Choice(MOMENTA)).grid()
 
 
 def tiny() -> nn.Module:
-    """64-32-1."""
+    """A network of 64 inputs, 32 hidden units and 1 output."""
     return nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 1))
 
 
 def mlp() -> nn.Module:
-    """784-64-10."""
+    """A network of 784 inputs, 64 hidden units and 10 outputs."""
     return nn.Sequential(nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 10))
 
 

@@ -1,4 +1,4 @@
-"""The commands."""
+"""The command line: all commands of `hushtune`, and what they share."""
 
 from __future__ import annotations
 

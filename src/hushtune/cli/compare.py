@@ -1,4 +1,4 @@
-"""`hushtune compare`."""
+"""The command `hushtune compare`: methods, seals and guarantees side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands print."""
+"""What commands print: tables, ledgers and results, as text or as JSON."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ class Party:
         return [config for config in configs if config_key(config) not in known]
 
     def keep(self, configs: Sequence[Config], seed: int, losses: FloatArray) -> None:
-        """Adds trials."""
+        """Adds one trial for each config to the client's store; `losses` has their shape and order."""
         self.store.put(self.data_key, self.objective_key, seed, configs, losses)
 
     def searched(self, key: str) -> list[Trial]:

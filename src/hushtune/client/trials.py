@@ -127,7 +127,7 @@ class Passing(TrialStore):
         self._failures: dict[tuple[str, str, int], bool] = {}
 
     def get(self, data: str, objective: str, seed: int) -> dict[str, float]:
-        """Read once."""
+        """The losses by config, read from the store once."""
         key = (data, objective, seed)
         if key not in self._trials:
             self._trials[key] = super().get(*key)
@@ -155,7 +155,7 @@ class Passing(TrialStore):
         self._failures[data, objective, seed] = True
 
     def has_failure(self, data: str, objective: str, seed: int) -> bool:
-        """Read once."""
+        """Whether scoring has failed before, read from the store once."""
         key = (data, objective, seed)
         if key not in self._failures:
             self._failures[key] = super().has_failure(*key)

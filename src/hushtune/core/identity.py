@@ -23,7 +23,7 @@ class Identity:
 
     @classmethod
     def new(cls) -> Identity:
-        """A fresh identity."""
+        """A fresh identity, from 32 random bytes of the operating system."""
         return cls(os.urandom(32))
 
     @property

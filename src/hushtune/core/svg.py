@@ -97,7 +97,7 @@ def polyline(points: Points, style: str) -> str:
 
 
 def text(x: float, y: float, content: str, anchor: str = "start") -> str:
-    """Text, escaped."""
+    """Text at a point of the picture, with special characters escaped."""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(content)}</text>'
 
 
@@ -128,7 +128,7 @@ def legend(left: float, top: float, names: Sequence[str]) -> str:
 
 
 def picture(width: float, height: float, *parts: str) -> str:
-    """The whole file."""
+    """The whole SVG file: its size in units of the picture, the style, and the given parts."""
     body = "\n".join(parts)
     view = f'viewBox="0 0 {width:g} {height:g}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {view}>\n<style>{STYLE}</style>\n{body}\n</svg>\n'

@@ -143,7 +143,7 @@ def _coloured(path: Path) -> Split:
 
 
 def _differences(x: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """What `_coloured` undoes."""
+    """Pictures as the differences that `_coloured` adds up again."""
     apart = x.copy()
     apart[:, 0] -= x[:, 1]
     apart[:, 2] -= x[:, 1]

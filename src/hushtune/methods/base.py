@@ -59,7 +59,7 @@ class Openings(Protocol):
 
     @property
     def candidates(self) -> Candidates:
-        """The public candidates."""
+        """The public candidates that the run chooses from."""
         ...
 
     @property
@@ -157,7 +157,7 @@ class Method(ABC):
             METHOD_CLASSES.claim(cls.name, cls)
 
     def to_json(self) -> dict[str, Any]:
-        """Name and settings."""
+        """The method's name and its settings, as plain values."""
         return {"name": self.name, **fields_to_json(self)}
 
     def listed(self, given: Any, privacy: Privacy | None, seal: Seal) -> Candidates:

@@ -56,7 +56,7 @@ class OfSearch(Query):
     @property
     @abstractmethod
     def scored(self) -> tuple[Search, Domain]:
-        """The search."""
+        """The search that finds the trials, and where it looks."""
 
     def trials(self, party: Party) -> tuple[Pairs, int]:
         """A client's best pairs with their losses clipped to the range, and how many were."""
@@ -94,17 +94,17 @@ class SentPairs(OfSearch):
 
     @property
     def scored(self) -> tuple[Search, Domain]:
-        """The search."""
+        """The search that finds the pairs, and where it looks."""
         return self.search, self.domain
 
     @property
     def blocks(self) -> Mapping[str, int]:
-        """See `hushtune.client.pairs`."""
+        """The lengths of the blocks that `hushtune.client.pairs` writes pairs into."""
         return blocks_of(self.send, space_of(self.domain).width)
 
     @property
     def bound(self) -> Box:
-        """Exact values."""
+        """A box for exact values: no noise is offered for them."""
         return Box(FINEST, sum(self.blocks.values()), caps=(self.send, self.send))
 
     def answer(self, party: Party) -> Any:
@@ -119,7 +119,7 @@ class _Predicted(OfSearch):
 
     @property
     def scored(self) -> tuple[Search, Candidates]:
-        """The search."""
+        """The search whose trials a client's model is fitted to, and the candidates."""
         return self.search, self.candidates
 
     def predictions(self, party: Party) -> tuple[FloatArray, int]:
@@ -164,7 +164,7 @@ class PredictedScores(_Predicted):
 
     @property
     def bound(self) -> Box:
-        """Exact values."""
+        """A box for exact values: no noise is offered for them."""
         return Box(_FINE, len(self.candidates) + 1)
 
     def answer(self, party: Party) -> Any:

@@ -40,7 +40,7 @@ class Opening(Protocol):
 
     @property
     def query(self) -> str:
-        """The query's name."""
+        """The name of the query whose answers were opened."""
         ...
 
     @property
@@ -50,7 +50,7 @@ class Opening(Protocol):
 
     @property
     def noise_variance(self) -> float:
-        """Of each entry."""
+        """The variance of the noise on each entry."""
         ...
 
     @property
@@ -64,12 +64,12 @@ class Told(Protocol):
 
     @property
     def config(self) -> Config:
-        """What was chosen."""
+        """The config that was chosen."""
         ...
 
     @property
     def candidates(self) -> Candidates:
-        """The public list."""
+        """The public list that was chosen from."""
         ...
 
     @property

@@ -27,7 +27,7 @@ class Bound(Protocol):
 
     @property
     def length(self) -> int:
-        """The vector's length."""
+        """How many entries one unit's vector has."""
         ...
 
     @property
@@ -105,7 +105,7 @@ class KHot:
 
     @property
     def total(self) -> int:
-        """k ones."""
+        """k: there are as many ones in every ballot."""
         return self.k
 
     def check(self, vector: Any) -> IntArray:
@@ -153,7 +153,7 @@ class AtMost:
 
     @property
     def total(self) -> None:
-        """Not fixed."""
+        """None: a ballot may have fewer votes than k."""
         return None
 
     def check(self, vector: Any) -> IntArray:
@@ -164,7 +164,7 @@ class AtMost:
         return ballot
 
     def default(self, randomness: Randomness) -> IntArray:
-        """An empty ballot."""
+        """An empty ballot: no candidate gets a vote."""
         return np.zeros(self.length, dtype=np.int64)
 
     def event(self, noise: Noise, change: Neighbours) -> Event:
@@ -202,7 +202,7 @@ class Ball:
 
     @property
     def total(self) -> None:
-        """Not fixed."""
+        """None: entries may add up to anything within the norm."""
         return None
 
     def check(self, vector: Any) -> IntArray:
@@ -214,7 +214,7 @@ class Ball:
         return found
 
     def default(self, randomness: Randomness) -> IntArray:
-        """Zeros."""
+        """Zeros, which are inside every ball."""
         return np.zeros(self.length, dtype=np.int64)
 
     def event(self, noise: Noise, change: Neighbours) -> Event:
@@ -247,22 +247,22 @@ class Box:
 
     @property
     def total(self) -> None:
-        """Not fixed."""
+        """None: entries may add up to anything inside the box."""
         return None
 
     def check(self, vector: Any) -> IntArray:
-        """Refuses anything outside."""
+        """The vector as integers; BoundError if an entry lies outside."""
         found = _integers(vector, self.length)
         if found.min() < 0 or found.max() > self.largest or (found[: len(self.caps)] > self.caps).any():
             raise BoundError(f"integers must be between 0 and {self.largest}, the first ones at most {self.caps}")
         return found
 
     def default(self, randomness: Randomness) -> IntArray:
-        """Zeros."""
+        """Zeros, which are inside every box."""
         return np.zeros(self.length, dtype=np.int64)
 
     def event(self, noise: Noise, change: Neighbours) -> Event:
-        """None."""
+        """There is none: a box is for exact values, and a SettingError says so."""
         raise SettingError("such values are opened exactly, which no epsilon covers")
 
 
@@ -315,7 +315,7 @@ class Tally:
 
     @property
     def total(self) -> None:
-        """Not fixed."""
+        """None: units may have different numbers of points."""
         return None
 
     def check(self, vector: Any) -> IntArray:
@@ -328,7 +328,7 @@ class Tally:
         return found
 
     def default(self, randomness: Randomness) -> IntArray:
-        """No points."""
+        """The tally of a unit that has no points: zeros."""
         return np.zeros(self.length, dtype=np.int64)
 
     def event(self, noise: Noise, change: Neighbours) -> Event:
@@ -369,16 +369,16 @@ class Scores:
 
     @property
     def largest(self) -> int:
-        """The best score."""
+        """The best score that a candidate can have, in steps."""
         return self.steps
 
     @property
     def total(self) -> None:
-        """Not fixed."""
+        """None: scores may add up to anything within their range."""
         return None
 
     def check(self, vector: Any) -> IntArray:
-        """Refuses scores outside."""
+        """The scores as integers; BoundError if one lies outside its range."""
         found = _integers(vector, self.length)
         if found.min() < 0 or found.max() > self.steps:
             raise BoundError(f"scores must be between 0 and {self.steps}")

@@ -57,7 +57,7 @@ class Privacy:
         return Budget(self.epsilon, self.delta)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """The guarantee as plain values, by field."""
         return fields_to_json(self)
 
 

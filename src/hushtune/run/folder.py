@@ -76,7 +76,7 @@ class RunFolder:
 
     @property
     def run(self) -> str:
-        """The run's id."""
+        """The run's id: 32 hex digits."""
         return str(self._state["run"])
 
     @property

@@ -55,6 +55,6 @@ class Reference:
             self.arms["random_guess"] = float(every.mean())
 
     def of(self, config: Config) -> float:
-        """A config's score."""
+        """A config's score on the reference's rows; if it has none, the worst of the candidates."""
         (loss,) = self._party.losses([config], self._seed)
         return float(1 - loss) if np.isfinite(loss) else self._worst

@@ -86,11 +86,11 @@ class Replay:
         self.notes[name] = value
 
     def noise_variance(self) -> float:
-        """As recorded."""
+        """The variance of the last opening's noise, as recorded."""
         return self._opened[len(self.queries) - 1].noise_variance
 
     def answered(self) -> int:
-        """As recorded."""
+        """How many clients answered the last opening, as recorded."""
         return self._opened[len(self.queries) - 1].answered
 
 

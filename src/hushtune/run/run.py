@@ -81,7 +81,7 @@ class Run:
 
     @property
     def candidates(self) -> Candidates:
-        """The public candidates."""
+        """The public candidates that the run chooses from."""
         return self.terms.candidates
 
     @property

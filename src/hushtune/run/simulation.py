@@ -113,15 +113,15 @@ class Shortcut:
         return {client: in_blocks(query.blocks, vector) for client, vector in each.items()}
 
     def leave_out(self, client: Id, reason: str) -> None:
-        """Nobody is told."""
+        """Does nothing: there is no run that would tell anybody."""
 
     def note(self, name: str, value: Note) -> None:
-        """Nobody is told."""
+        """Does nothing: there is no result that would hold the note."""
 
     def noise_variance(self) -> float:
         """Of all clients together."""
         return float(self._variance)
 
     def answered(self) -> int:
-        """Everybody."""
+        """All clients: nobody drops out of a shortcut."""
         return len(self._parties)

@@ -50,7 +50,7 @@ class Terms:
 
     @property
     def candidates(self) -> Candidates:
-        """The public list."""
+        """The public list that the run chooses from."""
         return self.study.facts.candidates
 
     @property

@@ -99,7 +99,7 @@ class Seal:
         return Noise(scale, self.noise_at)
 
     def to_json(self) -> dict[str, Any]:
-        """Name and numbers."""
+        """The seal's name and its settings, as plain values."""
         return {"name": self.name, **fields_to_json(self)}
 
     def check(self, clients: int) -> None:

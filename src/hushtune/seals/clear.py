@@ -34,7 +34,7 @@ class Clear(Plain):
         ]
 
     def server(self, run: str, roster: Roster, terms: str, first: int = 0) -> ClearServer:
-        """The server's end."""
+        """The server's end, which adds up what it sees."""
         return ClearServer(roster, self.dropouts)
 
 

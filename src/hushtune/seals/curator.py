@@ -55,7 +55,7 @@ class Curator(Plain):
         ]
 
     def server(self, run: str, roster: Roster, terms: str, first: int = 0) -> CuratorServer:
-        """The server's end."""
+        """The server's end: it sees every vector, and adds the noise."""
         return CuratorServer(roster, self.dropouts)
 
 
@@ -101,7 +101,7 @@ class CuratorOracle:
         self._scale = math.ceil(noise.scale)  # rounded up: no test costs more than announced
 
     def above_threshold(self, level: Fraction, order: Sequence[int]) -> int | None:
-        """By AboveThreshold."""
+        """The first place whose noisy score reaches the noisy level, by AboveThreshold; None if none does."""
         places = [int(place) for place in order]
         threshold = round(level * self._units * self._bound.steps)
         self._count()

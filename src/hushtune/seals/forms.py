@@ -74,7 +74,7 @@ class Form:
         return f"the {self.block}" + (f" divided by the {self.over}" if self.over is not None else "")
 
     def to_json(self) -> dict[str, Any]:
-        """All fields."""
+        """All fields as plain values, by name."""
         return fields_to_json(self)
 
 

@@ -49,12 +49,12 @@ class RecordedOracle:
         self._left = list(answers)
 
     def above_threshold(self, level: Fraction, order: Sequence[int]) -> int | None:
-        """The next answer."""
+        """The next answer on record; the arguments change nothing."""
         place = self._next()
         return None if place == NONE else place
 
     def noisy_max(self, mechanism: Mechanism) -> int:
-        """The next answer."""
+        """The next answer on record; the argument changes nothing."""
         place = self._next()
         if place == NONE:
             raise SettingError("an opening does not have the answers that its query asks for")

@@ -32,11 +32,11 @@ class Plain(Seal):
 
     @classmethod
     def expects(cls, header: Mapping[str, Any], parts: list[bytes], message: bytes) -> Expected:
-        """The request itself."""
+        """The message is the request itself, and asks for the input."""
         return Expected(str(header.get("run")), "", message, begins=True, input=True)
 
     def client(self, seat: Seat) -> PlainClient:
-        """Sends the vector."""
+        """The client's end, which sends the vector as it is."""
         return PlainClient(seat.terms)
 
 
@@ -57,7 +57,7 @@ class PlainClient:
     done: bool = True
 
     def step(self, message: bytes, due: Due | None) -> bytes:
-        """The vector."""
+        """The vector as it is; refused if no input is due."""
         if due is None or due.vector is None:
             raise RefusedError("no input is due")
         return protect(due.vector())
@@ -67,7 +67,7 @@ class PlainClient:
         return False
 
     def dump(self) -> bytes:
-        """Nothing."""
+        """No bytes: there is no state to keep."""
         return b""
 
     def load(self, state: bytes) -> PlainClient:
@@ -75,7 +75,7 @@ class PlainClient:
         return self
 
     def close(self) -> None:
-        """Nothing was begun."""
+        """Does nothing: there is nothing to end."""
 
 
 class PlainServer:
@@ -103,7 +103,7 @@ class PlainServer:
         return own, missing
 
     def close(self) -> None:
-        """Nothing was begun."""
+        """Does nothing: there is nothing to end."""
 
 
 def summed(own: Mapping[Id, IntArray], length: int) -> IntArray:

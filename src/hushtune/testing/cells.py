@@ -109,7 +109,7 @@ class Cell:
             return Outcome("works", opened=room.opened())
 
     def settings(self) -> dict[str, Any]:
-        """Arguments of `tune`."""
+        """The cell as arguments of `tune`."""
         given = {"candidates": self.domain, "method": self.method, "seal": self.seal}
         return {**given, "privacy": self.privacy, "search": self.search}
 

@@ -49,7 +49,7 @@ class Marks(FromHeld):
 
     @property
     def blocks(self) -> Mapping[str, int]:
-        """One."""
+        """One block: a score for each candidate."""
         return {"scores": len(CANDIDATES)}
 
     @property
@@ -70,7 +70,7 @@ class Asks(Method):
     name: ClassVar[str] = "hushtune-testing-asks"
 
     def bounds(self, candidates: Candidates) -> tuple[Bound, ...]:
-        """One for all."""
+        """One bound that covers all questions."""
         return (Marks().bound,)
 
     def run(self, run: Openings) -> Config:

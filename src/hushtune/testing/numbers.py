@@ -93,17 +93,17 @@ class Numbers(FromHeld):
 
     @property
     def blocks(self) -> Mapping[str, int]:
-        """One."""
+        """One block with all numbers."""
         return {"numbers": self.length}
 
     @property
     def bound(self) -> Ball:
-        """By their norm."""
+        """A ball: the numbers' norm is limited."""
         return Ball(NORM, self.length)
 
     @property
     def place(self) -> int:
-        """The step's."""
+        """Which opening of the run it is: the step."""
         return self.step
 
 
@@ -123,11 +123,11 @@ class Totals(Method):
     name: ClassVar[str] = "hushtune-testing-totals"
 
     def bounds(self, candidates: Candidates) -> tuple[Bound, ...]:
-        """All alike."""
+        """As many equal bounds as there are sums."""
         return (Numbers(0, self.length).bound,) * self.sums
 
     def run(self, run: Openings) -> Config:
-        """Decides nothing."""
+        """Opens all sums, and takes the first candidate whatever they are."""
         for step in range(self.sums):
             run.sum(Numbers(step, self.length))
         return run.candidates[0]

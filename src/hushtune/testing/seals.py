@@ -41,7 +41,7 @@ class _Wire(LocalFederation):
     twice = False
 
     def exchange(self, trip: Trip, observer: Observer) -> Mapping[Id, bytes | Dropped]:
-        """One trip."""
+        """Carries one trip, but for clients that are silent; twice, if so told."""
         lost = self.silent if self.traffic.trips >= self.since else ()
         heard = {client: message for client, message in trip.messages.items() if client not in lost}
         carried = replace(trip, messages=heard)

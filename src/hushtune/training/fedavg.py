@@ -152,7 +152,7 @@ class Trained:
 
 
 class _State:
-    """The server's models."""
+    """The server's models between two rounds, in groups that are trained together."""
 
     def __init__(self, averaging: FedAvg, learner: Learner, configs: Sequence[Config]) -> None:
         self._averaging, self._learner, self._all = averaging, learner, configs

@@ -29,7 +29,7 @@ _BITS = 192  # of the draw that decides how many runs there are
 
 
 class Trying(Protocol):
-    """One way."""
+    """One way to choose among candidates by training them privately."""
 
     name: ClassVar[str]
 
@@ -198,7 +198,7 @@ def score_noise(step: TrainingSteps, share: float) -> float:
 
 
 def trying_to_json(method: Trying) -> dict[str, Any]:
-    """Name and settings."""
+    """The name of the way to choose, and its settings, as plain values."""
     return {"name": method.name, **asdict(method)}  # type: ignore[call-overload]
 
 

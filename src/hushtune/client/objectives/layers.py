@@ -95,7 +95,7 @@ class Linear(nn.Linear):
     """`nn.Linear`, fast for many rows."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """As `nn.Linear`."""
+        """As `nn.Linear` computes it, also for many rows of weights at once."""
         found: Tensor = _Linear.apply(x, self.weight, self.bias)
         return found
 
@@ -104,7 +104,7 @@ class Conv2d(nn.Conv2d):
     """`nn.Conv2d`, fast for many rows."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """As `nn.Conv2d`."""
+        """As `nn.Conv2d` computes it, also for many rows of weights at once."""
         found: Tensor = _Conv.apply(x, self.weight, self.bias, self.stride[0], int(self.padding[0]))
         return found
 

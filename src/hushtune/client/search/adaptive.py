@@ -315,5 +315,5 @@ class _Pool:
             return self._pool.submit(attempt, search_on, *task)
 
     def close(self) -> None:
-        """Stops all processes."""
+        """Stops all processes of the pool, whatever they are doing."""
         self._pool.shutdown(wait=True, kill_workers=True)

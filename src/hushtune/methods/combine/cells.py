@@ -45,7 +45,7 @@ class Cells:
 
     @property
     def count(self) -> int:
-        """All cells."""
+        """How many cells the grid has."""
         return math.prod(self.shape)
 
     def coordinates(self, points: FloatArray) -> Places:

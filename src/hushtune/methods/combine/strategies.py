@@ -64,12 +64,12 @@ def top(pairs: Pairs, share: float) -> Pairs:
 
 
 def mean(points: FloatArray) -> FloatArray:
-    """Of every axis."""
+    """The mean of the points, along every axis."""
     return np.asarray(points.mean(axis=0))
 
 
 def median(points: FloatArray) -> FloatArray:
-    """Of every axis."""
+    """The median of the points, along every axis."""
     return np.asarray(np.median(points, axis=0))
 
 

@@ -61,7 +61,7 @@ class _GoodConfigs(OfSearch):
 
     @property
     def scored(self) -> tuple[Search, Domain]:
-        """The search."""
+        """The search that finds the configs, and where it looks."""
         return self.search, self.domain
 
     @property
@@ -84,7 +84,7 @@ class _GoodConfigs(OfSearch):
 
     @abstractmethod
     def answer(self, party: Party) -> Any:
-        """Counts or sums."""
+        """A client's counts or sums, as integers."""
 
 
 @register
@@ -110,7 +110,7 @@ class CellCounts(_GoodConfigs):
 
     @property
     def cells(self) -> Cells:
-        """The grid."""
+        """The public grid that the configs are counted in."""
         return Cells(self.space, self.edge)
 
     @property
@@ -124,7 +124,7 @@ class CellCounts(_GoodConfigs):
         return Tally(self.most, self.cells.count, 0, self.unit, self.cap)
 
     def answer(self, party: Party) -> Any:
-        """Counts."""
+        """A client's counts, one for each cell."""
         pairs, amounts = self.points(party)
         counts = np.zeros(self.cells.count, dtype=np.int64)
         np.add.at(counts, self.cells.of(pairs.points), amounts)
@@ -159,7 +159,7 @@ class ConfigSums(_GoodConfigs):
 
     @property
     def groups(self) -> int:
-        """How many clusters."""
+        """How many clusters there are; 1 without a grid."""
         return max(self.clusters) + 1 if self.edge else 1
 
     @property

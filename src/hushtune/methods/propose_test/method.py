@@ -62,7 +62,7 @@ class CandidateScores(Query):
 
     @property
     def scored(self) -> tuple[Search, Candidates]:
-        """All candidates."""
+        """A search that scores all candidates."""
         return Search(self.seed), self.candidates
 
     @property
@@ -296,7 +296,7 @@ class NoisyMax(_Tested):
 
     @property
     def drawn(self) -> str:
-        """Of both mechanisms."""
+        """What both mechanisms draw, in the words of the statement."""
         return "coins"
 
     def __post_init__(self) -> None:
@@ -321,11 +321,11 @@ class NoisyMax(_Tested):
         return CandidateScores(candidates, seed, self.losses, 1, self.sensitivity(self.units))
 
     def bounds(self, candidates: Candidates) -> tuple[Scores, ...]:
-        """One choice."""
+        """One bound: all candidates are scored once, and one of them is chosen."""
         return (self.query(candidates, 0).bound,)
 
     def run(self, run: Openings) -> Config:
-        """One choice."""
+        """The candidate that the curator's noisy maximum gives."""
         query = self.query(run.candidates, run.search.seed)
         return run.candidates[run.curate(query, lambda curated: curated.noisy_max(self.mechanism))]
 

@@ -48,7 +48,7 @@ class _Ballot(Query):
 
     @property
     def scored(self) -> tuple[Search, Candidates]:
-        """All candidates."""
+        """A search that scores all candidates."""
         return Search(self.seed), self.candidates
 
 
@@ -77,7 +77,7 @@ class TopVotes(_Ballot):
 
     @property
     def bound(self) -> KHot:
-        """Exactly k ones."""
+        """Exactly k entries are one, all others zero."""
         return KHot(self.k, len(self.candidates))
 
     def answer(self, party: Party) -> Any:

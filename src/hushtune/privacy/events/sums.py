@@ -294,7 +294,7 @@ class Exact:
     bare: ClassVar[bool] = True
 
     def interval(self) -> float:
-        """Of no use."""
+        """Of no use, as there is no distribution to put on a grid."""
         return 1e-5
 
     def pld(self, interval: float, times: int) -> Any:
@@ -302,5 +302,5 @@ class Exact:
         raise SettingError("an exact opening has no privacy loss distribution")
 
     def rdp(self, order: float) -> float:
-        """Infinite."""
+        """Infinite: exact values have no bounded divergence of any order."""
         return math.inf

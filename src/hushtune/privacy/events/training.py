@@ -54,11 +54,11 @@ class TrainingSteps:
         return self._step().interval()
 
     def pld(self, interval: float, times: int) -> Any:
-        """All steps together."""
+        """The privacy loss distribution of all steps, `times` times."""
         return self._step().pld(interval, self.steps * times)
 
     def rdp(self, order: float) -> float:
-        """All steps together."""
+        """The Rényi divergence of all steps together."""
         return self.steps * self._step().rdp(order)
 
 
@@ -105,7 +105,7 @@ class SelectedRuns:
         return 1e-3
 
     def pld(self, interval: float, times: int) -> Any:
-        """Not known."""
+        """Not known: a SettingError says so, and Rényi divergences are used instead."""
         raise SettingError("the best of several runs has no known privacy loss distribution")
 
     def rdp(self, order: float) -> float:

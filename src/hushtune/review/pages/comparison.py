@@ -19,7 +19,7 @@ _SEALS = {
 
 
 def page(found: Comparison) -> str:
-    """The whole file."""
+    """The whole HTML file for a comparison."""
     return document(
         "hushtune comparison",
         [

@@ -18,7 +18,7 @@ from hushtune.run.statement import not_covered
 
 
 def page(result: Result, checks: Sequence[Check]) -> str:
-    """The whole file."""
+    """The whole HTML file for a result, with what `verify` has found."""
     sections = [
         _head(result),
         section("chosen", "The chosen config", _config(result), _figures(result)),

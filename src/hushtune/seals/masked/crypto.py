@@ -76,7 +76,7 @@ def mask(seed: bytes, length: int, bits: int) -> NDArray[np.unsignedinteger]:
 
 
 def digest(content: bytes) -> bytes:
-    """SHA-256."""
+    """The SHA-256 digest of the content, 32 bytes."""
     return hashlib.sha256(content).digest()
 
 

@@ -133,9 +133,9 @@ class Masked(Seal):
         return Expected(str(header.get("run")), place, request, begins=trip == "keys", input=trip == "input")
 
     def client(self, seat: Seat) -> MaskedClient:
-        """The client's end."""
+        """The client's end, which masks what it sends."""
         return MaskedClient(self.pact(seat.run, seat.roster, seat.terms), seat)
 
     def server(self, run: str, roster: Roster, terms: str, first: int = 0) -> MaskedServer:
-        """The server's end."""
+        """The server's end, which learns sums only."""
         return MaskedServer(self.pact(run, roster, terms), first)

@@ -159,7 +159,7 @@ class Threshold(Seal):
         return Expected(str(header.get("run")), place, request, trip in BEGINS, trip == "input", trip == END)
 
     def client(self, seat: Seat) -> ThresholdClient:
-        """The client's end."""
+        """The client's end, which encrypts, and decrypts in part."""
         return ThresholdClient(seat, lambda due: self._task(due, len(seat.roster)))
 
     def _task(self, due: Due, clients: int) -> Task:
@@ -167,5 +167,5 @@ class Threshold(Seal):
         return Task(found, due.form, due.largest, self.deviation(due.form, clients))
 
     def server(self, run: str, roster: Roster, terms: str, first: int = 0) -> ThresholdServer:
-        """The server's end."""
+        """The server's end, which computes on ciphertexts."""
         return ThresholdServer(run, roster, self._circuits, first)

@@ -169,7 +169,7 @@ class ThresholdServer:
         return found
 
     def close(self) -> None:
-        """Ends the evaluator."""
+        """Ends the evaluator's process, if there is one."""
         if self._keys is not None:
             self._keys.evaluator.close()
             self._keys = None

@@ -28,7 +28,7 @@ def pieces_of(header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
 
 
 def write_message(stream: IO[bytes], header: dict[str, Any], parts: list[bytes]) -> None:
-    """Writes one message."""
+    """Writes one message to a stream, and flushes it."""
     for piece in pieces_of(header, parts):
         stream.write(piece)
     stream.flush()
@@ -84,19 +84,19 @@ class Context:
         self.ring = ring
 
     def bytes_of(self, value: Any) -> bytes:
-        """Serialised."""
+        """A key or ciphertext as bytes."""
         return bytes(self.fhe.Serialize(value, self.fhe.BINARY))
 
     def public_key(self, content: bytes) -> Any:
-        """From bytes."""
+        """The public key that `bytes_of` wrote."""
         return self.fhe.DeserializePublicKeyString(content, self.fhe.BINARY)
 
     def eval_key(self, content: bytes) -> Any:
-        """From bytes."""
+        """The evaluation key that `bytes_of` wrote."""
         return self.fhe.DeserializeEvalKeyString(content, self.fhe.BINARY)
 
     def ciphertext(self, content: bytes) -> Any:
-        """From bytes."""
+        """The ciphertext that `bytes_of` wrote."""
         return self.fhe.DeserializeCiphertextString(content, self.fhe.BINARY)
 
 
@@ -230,7 +230,7 @@ class Evaluator:
         return [self.context.bytes_of(joined)]
 
     def second(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
-        """The second ones."""
+        """Everybody's second relinearisation shares, added up."""
         self._relin = self.context.eval_key(parts[0])
         for part in parts[1:]:
             share = self.context.eval_key(part)

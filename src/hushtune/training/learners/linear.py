@@ -76,7 +76,7 @@ class SklearnLearner:
         return np.array([self._loss(config, weights, row, rows) for row, config in enumerate(configs)])
 
     def model(self, config: Config, weights: Weights) -> Any:
-        """A fitted estimator."""
+        """A scikit-learn estimator with the given weights, ready to predict."""
         return self._with(self._new(config, 0), weights, 0)
 
     def _loss(self, config: Config, weights: Weights, row: int, rows: Any) -> float:

@@ -51,7 +51,7 @@ class TorchLearner:
         }
 
     def losses(self, configs: Sequence[Config], weights: Weights, rows: Any) -> FloatArray:
-        """1 - metric."""
+        """1 - metric for each row of weights, on the given rows of data."""
         torch.set_num_threads(self.objective.threads)
         x, y = tensors(rows)
         outputs = self.objective.trainer(self._shape(configs[0]), 0).outputs(_rows(weights), x)
