@@ -16,7 +16,7 @@ from hushtune.client.pairs import Pairs
 from hushtune.core.arrays import FloatArray
 from hushtune.core.space import Config, Space
 from hushtune.methods.combine.strategies import combined, config_at, dbscan, good, linear, mean, top
-from hushtune.methods.surface.models import KINDS, surfaces
+from hushtune.methods.surface.models import KINDS, loss_surfaces
 
 Scale = Literal["linear", "log"]
 SCALES: tuple[Scale, ...] = ("linear", "log")
@@ -83,7 +83,7 @@ class Searches:
     def minima(self, grid: Sequence[Config], jobs: int = 1) -> dict[str, Config]:
         """The grid's config at which each of FLoRA's surfaces is smallest."""
         at = self.space.encode(grid)
-        found: Mapping[str, FloatArray] = surfaces(KINDS, self.pairs("log"), at, self.seed, jobs=jobs)  # type: ignore[assignment]
+        found: Mapping[str, FloatArray] = loss_surfaces(KINDS, self.pairs("log"), at, self.seed, jobs=jobs)  # type: ignore[assignment]
         return {name: dict(grid[int(np.argmin(values))]) for name, values in found.items()}
 
 

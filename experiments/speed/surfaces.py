@@ -13,7 +13,7 @@ from hushtune.client.search.adaptive import search_on
 from hushtune.client.search.base import default_jobs
 from hushtune.core.arrays import FloatArray
 from hushtune.core.space import Config, Float, Int, Space
-from hushtune.methods.surface.models import KINDS, surfaces
+from hushtune.methods.surface.models import KINDS, loss_surfaces
 
 _SPACE = Space(a=Float(1e-4, 1.0, log=True), b=Float(0.0, 1.0), c=Int(1, 100), d=Float(1e-3, 10.0, log=True))
 _POINTS = 4_096
@@ -35,7 +35,7 @@ def rows(clients: int, trials: int) -> Iterator[dict[str, Any]]:
     pairs = [_pairs(rng, trials) for _ in range(clients)]
     at = np.concatenate([candidates.encoded, *(own.points for own in pairs)])
     start = time.monotonic()
-    found = surfaces(KINDS, pairs, at, jobs=default_jobs())
+    found = loss_surfaces(KINDS, pairs, at, jobs=default_jobs())
     best = [int(np.argmin(found[kind])) for kind in KINDS]
     yield {
         "name": "four surfaces",

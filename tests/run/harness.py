@@ -14,7 +14,7 @@ from hushtune.federation.base import Federation, Traffic
 from hushtune.methods.study import Study
 from hushtune.methods.vote.ballots import TopVotes
 from hushtune.privacy.accounting import Budget
-from hushtune.run.disclosures import CHOICE, of_sum
+from hushtune.run.disclosures import CHOSEN, of_sum
 from hushtune.run.result import LedgerNote, Opened, Result
 from hushtune.run.terms import Terms, calibrated
 from hushtune.seals.ends import Trip
@@ -66,7 +66,7 @@ def result(agreed: Terms | None = None, **changes: Any) -> Result:
         "honest": agreed.honest,
         "disclosures": [
             *of_sum(QUERY, opened, agreed.seal, agreed.clients, agreed.noise, agreed.privacy),
-            CHOICE,
+            CHOSEN,
         ],
         "asked": agreed.clients,
         "pinned": False,

@@ -92,18 +92,18 @@ def test_each_answer_is_opened_as_it_was_sent(tmp_path: Path) -> None:
     assert opened.blocks == {}
 
 
-def curated(tmp_path: Path, seed: int | None = None) -> Desk:
+def desk_of(tmp_path: Path, seed: int | None = None) -> Desk:
     desk = Desk(tmp_path, terms(seal=ht.Curator(), method=ht.NoisyMax(losses=(0.0, 1.0))), seed)
     desk.parrot.replies = dict.fromkeys(desk.parrot.roster.ids, protect(np.array([0, 900, 0, 0])))
     return desk
 
 
 def test_answers_are_opened_and_the_sums_are_not(tmp_path: Path) -> None:
-    desk = curated(tmp_path, seed=3)
+    desk = desk_of(tmp_path, seed=3)
     opened, _, _ = desk.open(SCORES, choose=lambda oracle: oracle.noisy_max("exponential"))
     assert set(opened.blocks) == {ANSWERS}
     assert len(opened.blocks[ANSWERS]) == 1
-    again = curated(tmp_path / "again", seed=3)
+    again = desk_of(tmp_path / "again", seed=3)
     assert (
         again.open(SCORES, choose=lambda oracle: oracle.noisy_max("exponential"))[0] == opened
     )  # a simulation repeats
@@ -111,7 +111,7 @@ def test_answers_are_opened_and_the_sums_are_not(tmp_path: Path) -> None:
 
 def test_an_answer_that_was_given_before_an_interruption_is_on_record(tmp_path: Path) -> None:
     """Else the same question could be asked again, and get another answer, for nothing."""
-    desk = curated(tmp_path)
+    desk = desk_of(tmp_path)
     del desk.parrot.replies["c4"]
 
     def choose(oracle: Oracle) -> int:

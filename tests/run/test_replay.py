@@ -138,7 +138,7 @@ def choose(oracle: Oracle) -> int:
 
 
 def test_answers_are_taken_in_their_order() -> None:
-    assert replay(TESTS).curate(SCORES, choose) == 2
+    assert replay(TESTS).consult(SCORES, choose) == 2
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_answers_are_taken_in_their_order() -> None:
 )
 def test_other_answers_are_refused(blocks: dict[str, Any], message: str) -> None:
     with pytest.raises(ht.SettingError, match=message):
-        replay(replace(TESTS, blocks=blocks)).curate(SCORES, choose)
+        replay(replace(TESTS, blocks=blocks)).consult(SCORES, choose)
 
 
 def test_what_a_method_says_is_kept_to_be_compared() -> None:

@@ -44,7 +44,7 @@ def test_what_was_not_announced_is_refused_before_anybody_is_asked(
     with pytest.raises(HushtuneError, match=message):
         run.sum(query)
     with pytest.raises(HushtuneError, match="scores are tested"):
-        run.curate(QUERY, lambda oracle: 0)
+        run.consult(QUERY, lambda oracle: 0)
     assert parrot.log == []
 
 

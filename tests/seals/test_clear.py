@@ -49,5 +49,5 @@ def test_single_vectors_are_opened_only_if_they_were_asked_for(each: bool) -> No
 @pytest.mark.parametrize("private", [False, True])
 def test_the_statement_calls_it_insecure(private: bool) -> None:
     (line,) = ht.Clear().protects(Protected(5, False, private, 0.0))
-    assert line.startswith("INSECURE CHOICE, seal 'clear': the server sees ")
+    assert line.startswith("INSECURE SETTING, seal 'clear': the server sees ")
     assert ("not against the server" in line) == private

@@ -154,7 +154,7 @@ def test_a_noisy_maximum_is_never_nothing() -> None:
 @pytest.mark.parametrize("answers", [[1, 1], []])
 def test_a_replay_has_exactly_the_answers_that_are_asked_for(candidates: ht.Candidates, answers: list[int]) -> None:
     method = ht.NoisyMax(units=3)
-    opened = [Opened("curated-scores", {"answers": answers}, 0.0, 3)]
+    opened = [Opened("candidate-scores", {"answers": answers}, 0.0, 3)]
     with pytest.raises(ht.SettingError):
         method.run(Replay("0" * 32, candidates, ht.Search(), 3, opened))
 
@@ -227,7 +227,7 @@ def test_a_method_that_asks_more_than_it_announced_is_stopped(
     def greedy(made: Oracle) -> int:
         return [made.noisy_max("exponential") for _ in range(2)][-1]
 
-    method = ask(lambda method, run: run.curate(_scores(method, run), greedy))
+    method = ask(lambda method, run: run.consult(_scores(method, run), greedy))
     with pytest.raises(HushtuneError, match="more of a curator than the 1 tests"):
         tune(make_clients(3), candidates, method, folder=tmp_path / "run")
     (kept,) = json.loads((tmp_path / "run" / "run.json").read_text())["opened"]
@@ -239,7 +239,7 @@ def test_a_method_cannot_announce_one_thing_and_ask_another(
     make_clients: Make, candidates: ht.Candidates, changes: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(LocalFederation, "exchange", None)  # nobody is asked
-    method = ask(lambda method, run: run.curate(_scores(method, run, **changes), lambda c: c.noisy_max("exponential")))
+    method = ask(lambda method, run: run.consult(_scores(method, run, **changes), lambda c: c.noisy_max("exponential")))
     with pytest.raises(HushtuneError, match="did not announce"):
         tune(make_clients(3), candidates, method)
 
@@ -247,7 +247,7 @@ def test_a_method_cannot_announce_one_thing_and_ask_another(
 def test_scores_are_curated_once(make_clients: Make, candidates: ht.Candidates) -> None:
     def twice(method: Any, run: Any) -> int:
         query = _scores(method, run)
-        return int([run.curate(query, lambda c: c.noisy_max("exponential")) for _ in range(2)][-1])
+        return int([run.consult(query, lambda c: c.noisy_max("exponential")) for _ in range(2)][-1])
 
     with pytest.raises(HushtuneError, match="did not announce"):
         tune(make_clients(3), candidates, ask(twice))
@@ -270,7 +270,7 @@ def test_answers_that_were_seen_are_not_drawn_again(
         return place
 
     monkeypatch.setitem(MECHANISMS, "exponential", counted)
-    method = ask(lambda method, run: run.curate(_scores(method, run), failing))
+    method = ask(lambda method, run: run.consult(_scores(method, run), failing))
     for _ in range(2):
         with suppress(RuntimeError, HushtuneError):
             tune(make_clients(3), candidates, method, folder=tmp_path / "run")
@@ -317,7 +317,7 @@ def test_a_simulations_shortcut_asks_the_same(make_clients: Make, candidates: ht
     method = ht.NoisyMax(units=6)
     shortcut = Shortcut(parties, WHOLE, candidates, ht.Search(), Fraction(1), 2)
     query = method.query(candidates, 0)
-    chosen = [shortcut.curate(query, lambda c: c.noisy_max("permute-and-flip")) for _ in range(5)]
+    chosen = [shortcut.consult(query, lambda c: c.noisy_max("permute-and-flip")) for _ in range(5)]
     assert [candidates[place]["x"] for place in chosen] == pytest.approx([0.3] * 5)  # hardly any noise
 
 

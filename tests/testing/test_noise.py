@@ -26,7 +26,7 @@ from hushtune.testing.numbers import Numbers
 
 Patch = pytest.MonkeyPatch
 PARTIES = [ht.Clear(), ht.Masked()]
-SHARE, CURATED, ANSWER, CONTRIBUTION = Noise.share, Noise.curated, release._answer, release.contribution
+SHARE, BY_CURATOR, ANSWER, CONTRIBUTION = Noise.share, Noise.by_curator, release._answer, release.contribution
 VARIANCE = "must have a variance of"
 
 
@@ -131,10 +131,10 @@ def test_noise_that_is_used_twice(monkeypatch: Patch) -> None:
 
 @pytest.mark.parametrize("factor", [0, 0.9, 2])
 def test_a_curators_noise(factor: float, monkeypatch: Patch) -> None:
-    def curated(self: Noise, size: int, drawn: Any) -> Any:
-        return np.rint(CURATED(self, size, drawn) * factor).astype(np.int64)
+    def by_curator(self: Noise, size: int, drawn: Any) -> Any:
+        return np.rint(BY_CURATOR(self, size, drawn) * factor).astype(np.int64)
 
-    monkeypatch.setattr(Noise, "curated", curated)
+    monkeypatch.setattr(Noise, "by_curator", by_curator)
     with pytest.raises(AssertionError, match=VARIANCE):
         check_noise(ht.Curator())
 

@@ -88,12 +88,12 @@ class Openings(Protocol):
         """
         ...
 
-    def curate(self, query: Query, choose: Choose) -> int:
+    def consult(self, query: Query, choose: Choose) -> int:
         """Lets a trusted curator answer the tests that `choose` makes of all clients' scores; opens the answers.
 
         Args:
             query: scores of every candidate, with bound `Scores`.
-            choose: asks a `Oracle` its questions and gives the place of a candidate; it sees no score.
+            choose: asks an `Oracle` its questions and gives the place of a candidate; it sees no score.
 
         Returns:
             the place of the candidate that `choose` takes.

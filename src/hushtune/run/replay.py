@@ -53,7 +53,7 @@ class Replay:
             raise SettingError("an opening is not the form of its sum that its method asks for")
         return values
 
-    def curate(self, query: Query, choose: Choose) -> int:
+    def consult(self, query: Query, choose: Choose) -> int:
         """From the recorded answers, all of which must be asked for."""
         blocks = self._next(query, gathered=False).blocks
         if set(blocks) != {ANSWERS}:

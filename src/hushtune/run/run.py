@@ -112,7 +112,7 @@ class Run:
         self.record.disclosures.append(of_form(query, opened, form, self.terms.seal))
         return np.array(opened.blocks[form.block])
 
-    def curate(self, query: Query, choose: Choose) -> int:
+    def consult(self, query: Query, choose: Choose) -> int:
         """Opens the answers to questions about sums that are not opened themselves."""
         opened = self._next(query, choose=choose)
         self.record.disclosures += of_tests(query, opened, self.terms.seal, self.terms.noise, self.terms.privacy)

@@ -97,7 +97,7 @@ class Shortcut:
         """Computed from the exact sum: the same values as under encryption."""
         return Unopened(query, lambda query, form: form.of(self.sum(query)))
 
-    def curate(self, query: Query, choose: Choose) -> int:
+    def consult(self, query: Query, choose: Choose) -> int:
         """From the exact sum, with fresh noise."""
         assert isinstance(query.bound, Scores)
         sums = self._exact(query)

@@ -67,7 +67,7 @@ class CuratorServer(PlainServer):
         own, missing = yield from self.vectors(ask)
         total = summed(own, ask.length)
         if ask.choose is None:
-            return Outcome(total + ask.noise.curated(len(total), ask.randomness), missing, {})
+            return Outcome(total + ask.noise.by_curator(len(total), ask.randomness), missing, {})
         assert ask.scores is not None
         ask.missing.update(missing)
         ask.choose(CuratorOracle(total, ask.scores, ask.units, ask.noise, ask.randomness, ask.answers))

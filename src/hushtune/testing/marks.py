@@ -75,13 +75,13 @@ class Asks(Method):
 
     def run(self, run: Openings) -> Config:
         """The three questions in turn."""
-        return run.candidates[run.curate(Marks(), self._ask)]
+        return run.candidates[run.consult(Marks(), self._ask)]
 
-    def _ask(self, curated: Oracle) -> int:
+    def _ask(self, oracle: Oracle) -> int:
         for _ in range(_TIMES):
-            curated.noisy_max("exponential")
-            curated.noisy_max("permute-and-flip")
-            curated.above_threshold(Fraction(1, self.voters), [1])
+            oracle.noisy_max("exponential")
+            oracle.noisy_max("permute-and-flip")
+            oracle.above_threshold(Fraction(1, self.voters), [1])
         return 0
 
 

@@ -113,7 +113,7 @@ class _Trial:
         """Every opened sum is that of the clients who answered, and of what noise a curator's seed gives."""
         there = [at for at, name in enumerate(self.names) if name not in result.dropped]
         for step, opened in enumerate(result.opened):
-            noise = result.noise.curated(_LENGTH, drawn_from(seed, f"curator {step}"))
+            noise = result.noise.by_curator(_LENGTH, drawn_from(seed, f"curator {step}"))
             error = np.abs(np.array(opened.blocks["numbers"]) - self.vectors[there, step].sum(0) - noise).max()
             expect(error == 0, f"sum {step + 1} of {len(there)} clients' vectors is off by {error}")
 

@@ -128,8 +128,8 @@ def test_every_strategy_and_surface_has_its_gap(folder: Path) -> None:
 
 def test_each_surface_is_computed_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    plain: Callable[..., Any] = privtuna_strategies.surfaces
-    monkeypatch.setattr(privtuna_strategies, "surfaces", lambda *a, **k: calls.append(1) or plain(*a, **k))
+    plain: Callable[..., Any] = privtuna_strategies.loss_surfaces
+    monkeypatch.setattr(privtuna_strategies, "loss_surfaces", lambda *a, **k: calls.append(1) or plain(*a, **k))
     replayed()
     assert len(calls) == len(CASES)
 

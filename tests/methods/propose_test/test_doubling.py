@@ -183,11 +183,11 @@ class Given:
         self._sums, self._units, self._noise = np.array(sums), units, Noise(scale, "curator")
         self._randomness = SimulatedRandomness(8, f"given {number}")
 
-    def curate(self, query: Query, choose: Choose) -> int:
+    def consult(self, query: Query, choose: Choose) -> int:
         assert isinstance(query.bound, Scores)
-        curated = CuratorOracle(self._sums, query.bound, self._units, self._noise, self._randomness)
-        place = choose(curated)
-        self.answers = curated.answers
+        oracle = CuratorOracle(self._sums, query.bound, self._units, self._noise, self._randomness)
+        place = choose(oracle)
+        self.answers = oracle.answers
         return place
 
     def note(self, name: str, value: Any) -> None:

@@ -147,7 +147,7 @@ def test_the_same_folder_takes_up_an_interrupted_run(tmp_path: Path, monkeypatch
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(surface, "surfaces", interrupted)
+        patch.setattr(surface, "loss_surfaces", interrupted)
         with pytest.raises(KeyboardInterrupt):
             tune(clients(3), seal=ht.Clear(), folder=tmp_path / "run")
     again = tune(clients(3), seal=ht.Clear(), folder=tmp_path / "run")
@@ -162,9 +162,9 @@ def test_the_exact_sum_is_the_average_of_the_clients_own_models() -> None:
     candidates = SPACE.sample(32)
     masked = tune(clients(4), SPACE, method=ht.Surface("aplm", candidates=candidates))
     clear = tune(clients(4), candidates, seal=ht.Clear())
-    from hushtune.methods.surface.models import surfaces
+    from hushtune.methods.surface.models import loss_surfaces
 
-    expected = surfaces(("aplm",), list(clear.pairs().values()), candidates.encoded)["aplm"]
+    expected = loss_surfaces(("aplm",), list(clear.pairs().values()), candidates.encoded)["aplm"]
     found = np.array(masked.opened[0].blocks["scores"]) / 2**20 / 4
     np.testing.assert_allclose(found, 1 - expected, atol=5e-3)  # pairs are opened on a grid, which may move a split
     assert masked.method.opens == "sum"

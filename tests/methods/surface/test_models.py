@@ -8,14 +8,14 @@ from sklearn.ensemble import RandomForestRegressor
 
 import hushtune as ht
 from hushtune.client.pairs import Pairs
-from hushtune.methods.surface.models import KINDS, Kind, forest, heterogeneity, local, pooled, surfaces
+from hushtune.methods.surface.models import KINDS, Kind, forest, heterogeneity, local, loss_surfaces, pooled
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.uniform(size=(200, 2))
 
 
 def surface(kind: Kind, clients: list[Pairs], at: np.ndarray, **settings: Any) -> np.ndarray:
-    return surfaces((kind,), clients, at, **settings)[kind]
+    return loss_surfaces((kind,), clients, at, **settings)[kind]
 
 
 def client(centre: float, trials: int = 60, seed: int = 0) -> Pairs:

@@ -9,7 +9,7 @@ from hushtune.methods.thompson.agents import (
     Features,
     best_untried,
     centred,
-    fitted,
+    fit_of,
     own_mean,
     own_scores,
     shortened,
@@ -73,12 +73,12 @@ def test_a_fit_finds_the_lengthscale_and_ignores_what_failed() -> None:
     rng = np.random.default_rng(5)
     points = rng.random((2, 40, 1))
     fast, slow = np.sin(40 * points[0, :, 0]), np.sin(4 * points[1, :, 0])
-    fit = fitted(points, np.array([fast, slow]))
+    fit = fit_of(points, np.array([fast, slow]))
     assert fit.lengthscale[0] < fit.lengthscale[1]
     holes = np.array([fast, slow])
     holes[:, ::7] = np.nan
     kept = np.isfinite(holes[0])
-    again, fewer = fitted(points, holes), fitted(points[:, kept], holes[:, kept])
+    again, fewer = fit_of(points, holes), fit_of(points[:, kept], holes[:, kept])
     np.testing.assert_allclose(again.lengthscale, fewer.lengthscale)
     np.testing.assert_allclose(again.mean, fewer.mean)
     np.testing.assert_allclose(again.noise, fewer.noise)
@@ -87,7 +87,7 @@ def test_a_fit_finds_the_lengthscale_and_ignores_what_failed() -> None:
 def test_equal_values_and_single_observations_are_no_trouble() -> None:
     points = np.random.default_rng(6).random((2, 3, 2))
     for values in (np.full((2, 3), 0.5), np.array([[0.1, np.nan, np.nan]] * 2), np.full((2, 3), np.nan)):
-        fit = fitted(points, values)
+        fit = fit_of(points, values)
         draws = Draws(np.zeros((2, 20)), np.zeros((2, 3)))
         _, scores = own_scores(Features.drawn(20, 2, 0), points[0], points, values, fit, draws)
         assert np.isfinite(scores).all()
@@ -97,10 +97,10 @@ def test_stacked_agents_compute_what_each_computes_alone() -> None:
     rng = np.random.default_rng(7)
     points, values, domain = rng.random((5, 9, 2)), rng.random((5, 9)), rng.random((50, 2))
     features, draws = Features.drawn(30, 2, 1), Draws(rng.normal(size=(5, 30)), rng.normal(size=(5, 9)))
-    fit = fitted(points, values)
+    fit = fit_of(points, values)
     _, together = own_scores(features, domain, points, values, fit, draws)
     for at in range(5):
-        alone = fitted(points[at : at + 1], values[at : at + 1])
+        alone = fit_of(points[at : at + 1], values[at : at + 1])
         own = Draws(draws.prior[at : at + 1], draws.errors[at : at + 1])
         _, scores = own_scores(features, domain, points[at : at + 1], values[at : at + 1], alone, own)
         np.testing.assert_allclose(scores[0], together[at], atol=1e-8)
@@ -109,7 +109,7 @@ def test_stacked_agents_compute_what_each_computes_alone() -> None:
 def test_the_own_mean_goes_through_what_was_seen() -> None:
     points = np.linspace(0, 1, 12)[None, :, None]
     values = np.sin(3 * points[..., 0])
-    fit = fitted(points, values)
+    fit = fit_of(points, values)
     found = own_mean(points[0], points, values, fit) * fit.deviation[:, None] + fit.mean[:, None]
     np.testing.assert_allclose(found, values, atol=0.02)
 

@@ -75,8 +75,8 @@ def test_a_curator_draws_all_the_noise_and_the_parties_none() -> None:
     """Variance at 6 sigma of the normal approximation, < 1e-8."""
     noise = Noise(20.0, "curator")
     assert not noise.share(8, 100, SystemRandomness()).any()
-    drawn = noise.curated(20_000, SimulatedRandomness(3, "curator"))
+    drawn = noise.by_curator(20_000, SimulatedRandomness(3, "curator"))
     assert abs(np.var(drawn) / (400 + 1 / 12) - 1) < 6 * np.sqrt(2 / 20_000)
     assert noise.opened_variance(8, 9) == noise.opened_variance(8, 1) == 400
-    assert not Noise(20.0).curated(100, SystemRandomness()).any()
+    assert not Noise(20.0).by_curator(100, SystemRandomness()).any()
     assert Noise(20.0).opened_variance(8, 9) == pytest.approx(400 * 9 / 8)

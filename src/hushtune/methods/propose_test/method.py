@@ -51,7 +51,7 @@ class CandidateScores(Query):
     losses: tuple[float, float]
     times: int
     sensitivity: int
-    name: ClassVar[str] = "curated-scores"
+    name: ClassVar[str] = "candidate-scores"
     version: ClassVar[int] = 1
     meaning: ClassVar[str] = "scores, one entry per candidate"
     per_candidate: ClassVar[bool] = False  # what is opened are answers about them
@@ -252,19 +252,19 @@ class ProposeTest(_Tested):
         most = room(self.granularity, self.start)
         units, made, found = 0, 0, self.default
 
-        def choose(curated: Oracle) -> int:
+        def choose(oracle: Oracle) -> int:
             nonlocal units, made, found
             units, step, made, found = 0, 1, 0, self.default
             while going(units, step, most) and made < (self.tests or 0):
                 order = public_order(run.id, made, len(run.candidates))
-                place = curated.above_threshold(level(units, step, self.granularity, self.start), order)
+                place = oracle.above_threshold(level(units, step, self.granularity, self.start), order)
                 if place is not None:
                     found = place
                 units, step = (int(value) for value in moved(units, step, place is not None))
                 made += 1
             return found
 
-        place = run.curate(self.query(run.candidates, run.search.seed), choose)
+        place = run.consult(self.query(run.candidates, run.search.seed), choose)
         run.note("tests made", float(made))
         run.note("threshold reached, which is no estimate of a score", self.start + units * self.granularity)
         return run.candidates[place]
@@ -327,7 +327,7 @@ class NoisyMax(_Tested):
     def run(self, run: Openings) -> Config:
         """The candidate that the curator's noisy maximum gives."""
         query = self.query(run.candidates, run.search.seed)
-        return run.candidates[run.curate(query, lambda curated: curated.noisy_max(self.mechanism))]
+        return run.candidates[run.consult(query, lambda oracle: oracle.noisy_max(self.mechanism))]
 
 
 def affordable(epsilon0: float, privacy: Privacy, most: int) -> int:

@@ -28,7 +28,7 @@ from hushtune.methods.contributions import (
 from hushtune.methods.decode import argmax, smooth
 from hushtune.methods.figures import Figure, Told
 from hushtune.methods.surface.figures import figures_of
-from hushtune.methods.surface.models import KINDS, MOST_FOR_PROCESS, Kind, heterogeneity, surfaces
+from hushtune.methods.surface.models import KINDS, MOST_FOR_PROCESS, Kind, heterogeneity, loss_surfaces
 from hushtune.privacy.bounds import Bound
 from hushtune.privacy.guarantee import Privacy
 from hushtune.seals.base import Seal
@@ -223,7 +223,7 @@ class Surface(Method):
         at = np.concatenate([run.candidates.encoded, *(pairs.points for pairs in clients.values())])
         jobs = default_jobs() if len(clients) >= _MANY else 1
         pairs_of = list(clients.values())
-        found = surfaces((self.kind,), pairs_of, at, run.search.seed, self.alpha, self.model, jobs)[self.kind]
+        found = loss_surfaces((self.kind,), pairs_of, at, run.search.seed, self.alpha, self.model, jobs)[self.kind]
         _flat(run, found, clipped, self.losses)
         run.note("clipped losses", clipped)
         best = [float(pairs.losses.min()) for pairs in clients.values()]

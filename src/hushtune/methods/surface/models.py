@@ -87,7 +87,7 @@ def _predictions(clients: Sequence[Pairs], at: FloatArray, seed: int) -> FloatAr
     return np.stack([predicted(client, at, seed) for client in clients])
 
 
-def surfaces(
+def loss_surfaces(
     kinds: Sequence[Kind],
     clients: Sequence[Pairs],
     at: FloatArray,

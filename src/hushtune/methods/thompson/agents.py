@@ -117,7 +117,7 @@ class Fit:
         return result
 
 
-def fitted(points: FloatArray, values: FloatArray) -> Fit:
+def fit_of(points: FloatArray, values: FloatArray) -> Fit:
     """The lengthscale and noise of each agent's own model: the likeliest of a grid; the variance in closed form.
 
     Args:

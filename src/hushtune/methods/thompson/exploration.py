@@ -21,7 +21,7 @@ from hushtune.core.observer import Advance, Even, unseen
 from hushtune.core.randomness import words
 from hushtune.core.space import Candidates, Choice, Config, Domain, config_key
 from hushtune.methods.contributions import loss_range
-from hushtune.methods.thompson.agents import Draws, Features, Fit, best_untried, fitted, own_scores
+from hushtune.methods.thompson.agents import Draws, Features, Fit, best_untried, fit_of, own_scores
 from hushtune.methods.thompson.regions import MOST_REGIONS, regions_of
 
 REFIT = 5  # observations between fits of an agent's own model
@@ -139,7 +139,7 @@ def _regions(candidates: Candidates, regions: int) -> NDArray[np.int64]:
 def own_model(points: FloatArray, values: FloatArray) -> Fit:
     """Agents' own models, fitted anew after every few observations."""
     upto = max(1, points.shape[1] - points.shape[1] % REFIT)
-    return fitted(points[:, :upto], values[:, :upto])
+    return fit_of(points[:, :upto], values[:, :upto])
 
 
 @dataclass(frozen=True)

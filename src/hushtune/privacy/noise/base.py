@@ -59,7 +59,7 @@ class Noise:
         """
         return skellam.sample(self.share_variance(honest), size, randomness)
 
-    def curated(self, size: int, randomness: Randomness) -> IntArray:
+    def by_curator(self, size: int, randomness: Randomness) -> IntArray:
         """The curator's fresh noise, shape (size,); none, if the parties add it.
 
         Args:

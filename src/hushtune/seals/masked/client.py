@@ -34,8 +34,8 @@ from hushtune.seals.masked.pact import (
     ADVERT_BYTES,
     PARCEL_BYTES,
     PREPARED,
-    SEALED_BYTES,
     SIGNATURE_BYTES,
+    TAGGED_BYTES,
     Members,
     Pact,
     advert_text,
@@ -217,7 +217,7 @@ class MaskedClient:
             else:
                 parcel = crypto.encrypt(self._channel(round_, holder, sender=self._number), seed + mask)
             parcels[holder] = parcel + crypto.tag("seed", holder, seed) + crypto.tag("mask", holder, mask)
-        return by_number(parcels, SEALED_BYTES)
+        return by_number(parcels, TAGGED_BYTES)
 
     def _channel(self, round_: _Round, other: int, sender: int) -> bytes:
         """The key that encrypts what `sender` sends to the other of the two."""

@@ -19,7 +19,7 @@ from hushtune.seals.masked.graph import Shape, committee, peers, widest_gap
 ADVERT_BYTES = 96  # two public keys, and a commitment to the self-mask seed
 SIGNATURE_BYTES = 64
 PARCEL_BYTES = 2 * shamir.SHARE_BYTES + 16
-SEALED_BYTES = PARCEL_BYTES + 2 * crypto.TAG_BYTES  # a parcel: two encrypted shares; and their tags
+TAGGED_BYTES = PARCEL_BYTES + 2 * crypto.TAG_BYTES  # a parcel: two encrypted shares; and their tags
 PREPARED = hashlib.sha256(b"the query follows with the input").hexdigest()
 
 

@@ -14,7 +14,7 @@ from hushtune.seals.ends import Expected, Seat
 from hushtune.seals.masked import shamir
 from hushtune.seals.masked.client import MaskedClient
 from hushtune.seals.masked.graph import Shape, shape
-from hushtune.seals.masked.pact import ADVERT_BYTES, PARCEL_BYTES, SEALED_BYTES, SIGNATURE_BYTES, Pact, sum_bits
+from hushtune.seals.masked.pact import ADVERT_BYTES, PARCEL_BYTES, SIGNATURE_BYTES, TAGGED_BYTES, Pact, sum_bits
 from hushtune.seals.masked.server import MaskedServer
 
 
@@ -66,7 +66,7 @@ class Masked(Seal):
         everybody, near = -(-clients // 8), graph.degree * 4  # a set of clients as bits; a list of peers
         trips = {
             "keys": (request, advert),
-            "shares": (near + graph.degree * advert, near + (graph.degree + graph.own) * SEALED_BYTES),
+            "shares": (near + graph.degree * advert, near + (graph.degree + graph.own) * TAGGED_BYTES),
             "input": (near + graph.degree * PARCEL_BYTES + everybody + request, length * sum_bits(largest) // 8),
             "unmask": (
                 everybody + graph.quorum * (4 + SIGNATURE_BYTES) * pinned,

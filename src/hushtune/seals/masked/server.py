@@ -19,8 +19,8 @@ from hushtune.seals.masked.pact import (
     ADVERT_BYTES,
     PARCEL_BYTES,
     PREPARED,
-    SEALED_BYTES,
     SIGNATURE_BYTES,
+    TAGGED_BYTES,
     Members,
     Pact,
     agreed_text,
@@ -167,7 +167,7 @@ class MaskedServer:
         found = {}
         for number, parts in replies.items():
             try:
-                parcels = to_numbers(parts[at], SEALED_BYTES)
+                parcels = to_numbers(parts[at], TAGGED_BYTES)
                 if set(parcels) != {n for n in self._points[number] if n in round_.adverts}:
                     raise WireError("its shares are not for its peers")
                 found[number] = parcels
