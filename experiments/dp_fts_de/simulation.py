@@ -16,7 +16,7 @@ from hushtune.core.arrays import FloatArray
 from hushtune.core.space import Space
 from hushtune.methods.thompson.agents import Draws, Features, best_untried, centred, own_scores, shortened, weights
 from hushtune.methods.thompson.exploration import OWN_FEATURES, REFIT, own_model
-from hushtune.methods.thompson.regions import Weights, attention, regions_of
+from hushtune.methods.thompson.regions import Emphasis, attention, regions_of
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Arm:
         uses: the last opened vectors, or the mean of all so far.
         signal: False: the aggregate is replaced by noise of the same size.
         centre: whether values count relative to the agent's own mean.
-        tight: noise for the norm of an agent's weights; False: for the paper's bound on it.
+        tight: noise for the norm of what an agent counts as; False: for the paper's bound on it.
         rounds: iterations in which something is opened. None: all.
     """
 
@@ -140,7 +140,7 @@ class Simulated:
         self.facts["clipped"].append(float((np.linalg.norm(sent, axis=1) > within).mean()))
         sent = shortened(sent, arm.norm, arm.regions)
         self.facts["agreement"].append(float(np.linalg.norm(sent.mean(axis=0)) / within))
-        table = Weights(self.agents, arm.regions, attention(iteration))
+        table = Emphasis(self.agents, arm.regions, attention(iteration))
         phi = table.table()[self._assigned]
         sampled = self._noise.random(self.agents) < arm.rate
         largest = table.largest * within if arm.tight else float(table.table().max()) * norm

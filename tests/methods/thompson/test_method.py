@@ -18,7 +18,7 @@ from hushtune.client.rows import WHOLE
 from hushtune.methods.base import Facts
 from hushtune.methods.thompson.agents import shortened, weights
 from hushtune.methods.thompson.method import AgentVectors, Thompson
-from hushtune.methods.thompson.regions import Weights, attention
+from hushtune.methods.thompson.regions import Emphasis, attention
 from hushtune.privacy.accounting import epsilon_of
 from hushtune.privacy.calibration import events_of
 from hushtune.privacy.events.sums import GaussianVector, SkellamVector
@@ -53,7 +53,7 @@ def test_no_agents_vector_is_longer_than_its_bound(
     """Whatever its model says, whoever it is, in every iteration."""
     one = query(number=number, regions=regions, norm=norm)
     within = shortened(np.array([vector]), norm, regions)[0]
-    table = Weights(agents, regions, attention(number + 1)).table()
+    table = Emphasis(agents, regions, attention(number + 1)).table()
     for assigned in range(regions):
         found = np.trunc(np.outer(table[assigned], within).ravel() / one.step(agents) * (1 - 1e-12)).astype(np.int64)
         one.bound.check(found)
@@ -76,7 +76,7 @@ def test_the_sum_stands_for_the_papers_weighted_average(tmp_path: Path) -> None:
     for at, party in enumerate(those):
         points, values = one.observed(one.trials(party))
         own = weights(one.phi(points)[None], values[None], np.array([one.variance]), None)
-        phi = Weights(5, 2, 16.0).table()[at % 2]
+        phi = Emphasis(5, 2, 16.0).table()[at % 2]
         expected += np.outer(phi, shortened(own, None, 2)[0])
     assert np.abs(total.reshape(2, 12) - expected).max() < 5 * one.step(5)
 

@@ -11,7 +11,7 @@ import pytest
 
 import hushtune as ht
 from hushtune.methods.thompson.plan import HEARD, LOST, Sharing
-from hushtune.methods.thompson.regions import Weights, attention
+from hushtune.methods.thompson.regions import Emphasis, attention
 from hushtune.privacy.accounting import Sums
 
 PRIVACY = ht.Privacy(7.0, 1e-3, neighbours="zero-out")
@@ -33,7 +33,7 @@ def test_the_cosine_is_that_of_simulated_openings(uses: str, regions: int) -> No
     direction = rng.normal(size=30)
     common = 0.5 * within * direction / np.linalg.norm(direction)
     clean = np.tile(common, regions)
-    scale = multiplier * Weights(40, regions, attention(iteration)).largest * within
+    scale = multiplier * Emphasis(40, regions, attention(iteration)).largest * within
     times = iteration if uses == "mean" else 1
     noise = rng.normal(size=(400, times, len(clean))).mean(axis=1) * scale
     found = (clean + noise) @ clean / np.linalg.norm(clean + noise, axis=1) / np.linalg.norm(clean)

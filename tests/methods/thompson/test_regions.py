@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hushtune as ht
-from hushtune.methods.thompson.regions import Weights, attention, partition, regions_of
+from hushtune.methods.thompson.regions import Emphasis, attention, partition, regions_of
 
 SPACE = ht.Space(kind=ht.Choice(["a", "b", "c", "d"]), lr=ht.Float(1e-4, 1.0, log=True), depth=ht.Int(1, 8))
 
@@ -47,18 +47,18 @@ def test_choices_are_cut_into_groups() -> None:
 def test_weights_add_up_to_one_for_every_vector(agents: int, regions: int, exponent: float) -> None:
     if agents < regions:
         with pytest.raises(ht.SettingError):
-            Weights(agents, regions, exponent)
+            Emphasis(agents, regions, exponent)
         return
-    weights = Weights(agents, regions, exponent)
-    table = weights.table()[np.arange(agents) % regions]
+    emphasis = Emphasis(agents, regions, exponent)
+    table = emphasis.table()[np.arange(agents) % regions]
     np.testing.assert_allclose(table.sum(axis=0), 1.0)
-    assert np.linalg.norm(table, axis=1).max() == pytest.approx(weights.largest)
-    assert weights.largest <= np.sqrt(regions) * table.max() * (1 + 1e-9)  # the paper's bound
+    assert np.linalg.norm(table, axis=1).max() == pytest.approx(emphasis.largest)
+    assert emphasis.largest <= np.sqrt(regions) * table.max() * (1 + 1e-9)  # the paper's bound
 
 
 def test_weights_are_the_papers_softmax() -> None:
     """Own agents have exp(a I + 1) with a = 15, all others exp(1)."""
-    found = Weights(5, 2, attention(1)).table()
+    found = Emphasis(5, 2, attention(1)).table()
     raw = np.exp([[16.0, 1.0], [1.0, 16.0]])
     np.testing.assert_allclose(found, raw / (np.array([3, 2]) @ raw))
     assert found[0, 0] == pytest.approx(1 / 3, rel=1e-5)
@@ -68,5 +68,5 @@ def test_attention_stays_and_then_fades_until_all_weigh_the_same() -> None:
     assert [attention(t) for t in (1, 10)] == [16.0, 16.0]
     assert attention(25) == pytest.approx(8.5)
     assert [attention(t) for t in (40, 1_000)] == [1.0, 1.0]
-    np.testing.assert_allclose(Weights(12, 4, 1.0).table(), 1 / 12)
-    assert Weights(12, 4, 1.0).largest == pytest.approx(2 / 12)
+    np.testing.assert_allclose(Emphasis(12, 4, 1.0).table(), 1 / 12)
+    assert Emphasis(12, 4, 1.0).largest == pytest.approx(2 / 12)

@@ -29,7 +29,7 @@ from hushtune.methods.thompson.exploration import (
     surface,
 )
 from hushtune.methods.thompson.figures import figures_of
-from hushtune.methods.thompson.regions import MOST_REGIONS, Weights, attention
+from hushtune.methods.thompson.regions import MOST_REGIONS, Emphasis, attention
 from hushtune.privacy.accounting import Budget, Sums, epsilon_of
 from hushtune.privacy.bounds import Ball, Bound
 from hushtune.privacy.calibration import calibrate, events_of
@@ -94,16 +94,16 @@ class AgentVectors(Explorers, Query):
 
     @property
     def bound(self) -> Ball:
-        """One norm for all agents and iterations: the largest that weights and clipping leave becomes that."""
+        """One norm for all agents and iterations: the largest that emphasis and clipping leave becomes that."""
         return Ball(STEPS, self.regions * self.features, self.rate)
 
     def step(self, agents: int) -> float:
         """What one step of the integer grid stands for, with so many agents in the roster."""
         within = (1.0 if self.norm is None else self.norm) / math.sqrt(self.regions)
-        return self._weights(agents).largest * within / STEPS
+        return self._emphasis(agents).largest * within / STEPS
 
-    def _weights(self, agents: int) -> Weights:
-        return Weights(agents, self.regions, attention(self.number + 1))
+    def _emphasis(self, agents: int) -> Emphasis:
+        return Emphasis(agents, self.regions, attention(self.number + 1))
 
     def answer(self, party: Party) -> Any:
         """Rounded towards zero, which keeps the norm within its bound."""
@@ -116,7 +116,7 @@ class AgentVectors(Explorers, Query):
         seen = centred(values[None]) if self.centre == "own" else values[None]
         found = weights(self.phi(points)[None], seen, np.array([self.variance]), draws)
         within = shortened(found, self.norm, self.regions)[0]
-        own = self._weights(agents).table()[number % self.regions]
+        own = self._emphasis(agents).table()[number % self.regions]
         return np.trunc(np.outer(own, within).ravel() / self.step(agents) * (1 - 1e-12)).astype(np.int64)
 
 

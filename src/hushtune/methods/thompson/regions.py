@@ -13,7 +13,7 @@ from hushtune.core.checks import integer, number
 from hushtune.core.space import Choice, Float, Int, Space
 
 MOST_REGIONS = 64
-_STEADY, _FADING = 10, 30  # iterations with the full weight, then until all weigh the same
+_STEADY, _FADING = 10, 30  # iterations with the full emphasis, then until all count the same
 _OTHERS = 1.0
 
 
@@ -56,11 +56,11 @@ def regions_of(space: Space, points: FloatArray, regions: int) -> NDArray[np.int
 
 
 @dataclass(frozen=True)
-class Weights:
+class Emphasis:
     """How much the agents of each sub-region count in each sub-region's vector, in one iteration; all of it public.
 
     The softmax of section 3.2: agents assigned to a sub-region have the exponent `attention`, all others 1. Agent n of
-    the roster is assigned to sub-region n mod P. Weights are normalised over the whole roster, whoever answers, so that
+    the roster is assigned to sub-region n mod P. It is normalised over the whole roster, whoever answers, so that
     one agent's absence changes nobody else's.
 
     Args:
@@ -82,19 +82,22 @@ class Weights:
         sizes = np.array([len(range(region, self.agents, self.regions)) for region in range(self.regions)])
         own, other = np.exp(self.attention - _OTHERS), 1.0
         raw = np.where(np.eye(self.regions, dtype=bool), own, other)
-        weights: FloatArray = raw / (sizes @ raw)
-        return weights
+        shares: FloatArray = raw / (sizes @ raw)
+        return shares
 
     @property
     def largest(self) -> float:
-        """The largest norm of one agent's weights: max over n of |phi_n|_2.
+        """The largest norm of what one agent counts as: max over n of |phi_n|_2.
 
         The paper bounds it by sqrt(P) phi_max; while every agent counts in one vector only, that is sqrt(P) too much.
         """
         return float(np.linalg.norm(self.table(), axis=1).max())
 
 
+Weights = Emphasis
+
+
 def attention(iteration: int, strength: float = 15.0) -> float:
-    """The exponent at an iteration, counted from 1: a + 1 for a while, then falling to 1, where all weigh the same."""
+    """The exponent at an iteration, counted from 1: a + 1 for a while, then falling to 1, where all count the same."""
     left = min(1.0, max(0.0, 1 - (iteration - _STEADY) / _FADING))
     return _OTHERS + strength * left
