@@ -30,7 +30,6 @@ from hushtune.core import SettingError as SettingError
 from hushtune.core import Silent as Silent
 from hushtune.core import Space as Space
 from hushtune.core import SpentError as SpentError
-from hushtune.methods import Agreement as Agreement
 from hushtune.methods import Combine as Combine
 from hushtune.methods import NoisyMax as NoisyMax
 from hushtune.methods import Plan as Plan

@@ -198,8 +198,8 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
 
 
 def test_plan_says_what_to_expect_and_touches_nothing(hushtune: Hushtune, tmp_path: Path, home: Path) -> None:
-    settings = ("plan", "--clients", "10", "--candidates", "30", "--repetitions", "100")
-    shown = hushtune(*settings, "--k", "3")
+    settings = ("plan", "--clients", "10", "--candidates", "30", "--repetitions", "20")
+    shown = hushtune(*settings, "--set", "k=3")
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.startswith("HOPELESS")
     for part in (
@@ -210,25 +210,28 @@ def test_plan_says_what_to_expect_and_touches_nothing(hushtune: Hushtune, tmp_pa
         "The run alone costs epsilon",
     ):
         assert part in shown.stdout, part
-    record = json.loads(hushtune(*settings, "--unit", "record", "--voters", "50", "--k", "3", "--json").stdout)
+    record = json.loads(hushtune(*settings, "--unit", "record", "--voters", "50", "--set", "k=3", "--json").stdout)
     assert set(record) >= {"sigma", "k", "bound", "success"}
     assert record["success"] > 0.9
     assert not home.exists() or not any(home.iterdir())
     bad = hushtune(*settings, "--voters", "5")
     assert bad.returncode == 2
-    assert bad.stderr.splitlines() == ["error: voters=5 needs privacy with unit='record'"]
+    assert bad.stderr.splitlines() == [
+        "error: voters=5 needs privacy with unit='record': for unit='client' each client has one voter"
+    ]
 
 
 def test_plan_says_whether_agents_hear_each_other(hushtune: Hushtune, home: Path) -> None:
     settings = ("plan", "--method", "thompson", "--clients", "40", "--candidates", "20", "--neighbours", "zero-out")
-    shown = hushtune(*settings, "--epsilon", "6", "--rounds", "6")
+    shown = hushtune(*settings, "--epsilon", "6", "--set", "rounds=6")
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.startswith("Likely to help")
     for part in ("6 openings in 30 iterations", "Agents hear each other", "rate 0.25", "by Rényi divergences epsilon"):
         assert part in shown.stdout, part
     assert not home.exists() or not any(home.iterdir())
-    bad = hushtune(*settings, "--k", "3")
-    assert (bad.returncode, bad.stderr) == (2, "error: --k is for method vote, but got method thompson; leave it out\n")
+    bad = hushtune(*settings, "--set", "k=3")
+    assert bad.returncode == 2
+    assert bad.stderr.startswith("error: 'thompson' got the unknown keys ['k']; keys are ['iterations', ")
 
 
 def test_split_shows_who_holds_what(hushtune: Hushtune, tmp_path: Path) -> None:
@@ -250,7 +253,10 @@ def test_split_shows_who_holds_what(hushtune: Hushtune, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["propose-test", "--voters", "50", "--epsilon0", "0.1"], ["noisy-max", "--voters", "30"]],
+    [
+        ["propose-test", "--voters", "50", "--set", "stop=filter", "--set", "epsilon0=0.1"],
+        ["noisy-max", "--voters", "30"],
+    ],
     ids=["propose-test", "noisy-max"],
 )
 def test_plan_says_what_a_curators_tests_can_tell(hushtune: Hushtune, arguments: list[str]) -> None:
@@ -267,7 +273,7 @@ def test_plan_says_what_a_curators_tests_can_tell(hushtune: Hushtune, arguments:
         "--method",
         *arguments,
     ]
-    words = hushtune(*given, "--repetitions", "100").stdout
+    words = hushtune(*given, "--repetitions", "20").stdout
     assert "One test has epsilon" in words
     assert ("Simulated runs make" in words) == ("propose-test" in arguments)
     found = json.loads(hushtune(*given, "--repetitions", "100", "--json").stdout)

@@ -49,6 +49,6 @@ def test_the_example_tunes_and_trains(monkeypatch: pytest.MonkeyPatch, capsys: p
 
 def test_plan_says_why_the_example_protects_records() -> None:
     hopeless = ht.plan(10, 24, privacy=ht.Privacy(1.0), observer=ht.Silent())
-    fine = ht.plan(10, 24, privacy=ht.Privacy(1.0, unit="record"), voters=10, observer=ht.Silent())
+    fine = ht.plan(10, 24, privacy=ht.Privacy(1.0, unit="record"), method=ht.Vote(voters=10), observer=ht.Silent())
     assert hopeless.verdict.startswith("HOPELESS")
     assert fine.verdict.startswith("Likely to work")

@@ -122,7 +122,8 @@ def inherited(module: str, node: ast.ClassDef, name: str) -> Iterator[str]:
 def gaps_of_class(path: str, module: str, node: ast.ClassDef, text: str) -> list[str]:
     wanted = fields(module, node)
     said = described(text)
-    gaps = [f"{path}: `{name}` is in no Args section" for name in sorted(wanted - said)]
+    before = set().union(*(described(ast.get_docstring(own) or "") for _, own in bases(module, node)))
+    gaps = [f"{path}: `{name}` is in no Args section" for name in sorted(wanted - said - before)]
     gaps += [f"{path}: describes `{name}`, which it does not take" for name in sorted(said - wanted)]
     for item in node.body:
         if not isinstance(item, Function) or item.name.startswith("_"):

@@ -1,61 +1,28 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-import numpy as np
 import pytest
 
 import hushtune as ht
-from experiments.speed.secure_sum import rows
-from hushtune.core.observer import Silent
-from hushtune.methods.vote.odds import noise
-from hushtune.methods.vote.plan import _loudest
+from hushtune.methods.base import Method, Openings
+from hushtune.methods.plan import CostPlan, Plan, Prospect
+from hushtune.methods.vote.plan import VotePlan
+from hushtune.privacy.bounds import Bound, KHot
 
 
-def plan(*arguments: Any, **settings: Any) -> ht.Plan:
-    return ht.plan(*arguments, **{"repetitions": 200, "observer": ht.Silent(), **settings})
+def plan(*arguments: Any, **settings: Any) -> VotePlan:
+    found = ht.plan(*arguments, **{"observer": ht.Silent(), **settings})
+    assert isinstance(found, VotePlan)
+    return found
 
 
-def cost(*arguments: Any, **settings: Any) -> ht.Plan:
+def cost(*arguments: Any, **settings: Any) -> VotePlan:
     """Where only the noise and its cost are looked at, a few simulated votes will do."""
     return plan(*arguments, repetitions=10, **settings)
-
-
-def test_ten_clients_are_hopeless_and_ten_hospitals_with_patients_are_not() -> None:
-    few = plan(10, 40, privacy=ht.Privacy(1.0), method=ht.Vote(5))
-    assert few.verdict.startswith("HOPELESS")
-    assert few.sigma == pytest.approx(11.784, abs=0.002)
-    assert few.success < 0.3
-    assert few.bound == 0.0
-    record = next(odds for odds in few.instead if "record" in odds.what)
-    assert record.success > 0.95
-    patients = plan(10, 40, privacy=ht.Privacy(1.0, unit="record"), method=ht.Vote(5, voters=50))
-    assert patients.verdict.startswith("Likely to work: a good choice has a chance of more than 99%; guessing has ")
-    assert patients.sigma == few.sigma  # noise is calibrated to clients, not to voters
-    assert patients.success > 0.95
-    assert patients.bound <= patients.success + 0.05
-
-
-def test_more_clients_and_more_epsilon_help() -> None:
-    found = plan(20, 40, privacy=ht.Privacy(1.0), method=ht.Vote(3))
-    odds = {other.what: other.success for other in found.instead}
-    assert odds["100 clients"] > odds["40 clients"] > found.success
-    assert odds["epsilon 2"] > found.success
-    assert {other.k for other in found.by_k} >= {1, 2, 3, 5}
-
-
-def test_the_default_vote_is_planned_and_other_k_are_compared() -> None:
-    found = plan(30, 40, privacy=ht.Privacy(1.0), agreement=ht.Agreement(2, 0.5))
-    assert found.k == 6  # 30 voters are few against noise of 11.8: 15% of the candidates
-    odds = {other.k: other.success for other in found.by_k}
-    assert found.success == pytest.approx(odds[6], abs=0.1)
-    assert odds[found.best_k] >= max(odds.values()) - 0.005
-
-
-def test_other_ballots_are_not_planned() -> None:
-    with pytest.raises(ht.SettingError, match="ballot='soft'"):
-        plan(30, 20, privacy=ht.Privacy(1.0), method=ht.Vote(ballot="soft"))
 
 
 def test_candidates_may_be_given_as_they_are() -> None:
@@ -93,32 +60,22 @@ def test_the_ledger_is_read_and_not_written(tmp_path: Path) -> None:
     assert many.charge["epsilon"] <= 1.0 < many.ledger["after"]["epsilon"] < 8.0
 
 
-@pytest.mark.parametrize("clients", [12, 50])
-def test_traffic_is_what_the_protocol_sends(clients: int) -> None:
-    (measured,) = rows([clients], None, 30, Silent())
-    _, expected = ht.Masked().traffic(clients, 30, 32, len(b"request"), pinned=True)
-    assert expected == pytest.approx(measured["bytes_per_client"], rel=0.03)
-
-
-def test_the_loudest_noise_is_the_mean_maximum() -> None:
-    rng = np.random.default_rng(0)
-    drawn = noise(50.0, (4_000, 30), rng).max(axis=1)
-    assert _loudest(50.0, 30) == pytest.approx(drawn.mean(), abs=6 * drawn.std() / np.sqrt(4_000))
-    assert _loudest(0.0, 30) == 0.0
-
-
 @pytest.mark.parametrize(
     ("arguments", "settings", "message"),
     [
-        ((1, 20), {}, "clients=1"),
+        ((1, 20), {}, "at least 2 clients, but got 1"),
         ((10, 1), {}, "candidates=1"),
         ((10, 20), {"method": ht.Vote(2, voters=5)}, "voters=5 needs privacy with unit='record'"),
-        ((10, 20), {"agreement": ht.Agreement(30)}, "good=30, candidates=20"),
+        ((10, 20), {"assume": {"good": 30}}, "good=30, candidates=20"),
         ((10, 20), {"seal": ht.Masked(dropouts=0.3, corrupt=0.3)}, "no safe threshold"),
         ((10, 20), {"privacy": None}, "privacy must be a Privacy"),
         ((10, 20), {"repetitions": 1}, "repetitions=1"),
         ((50, 10), {"method": ht.Vote(100)}, "k=100, candidates=10"),
-        ((50, 10), {"method": ht.Vote(2), "voters": 9}, "voters are given twice: 9, and 1"),
+        ((10, 20), {"assume": {"godd": 3}}, r"method 'vote' assumes \['good', 'overlap'\], but got 'godd'"),
+        ((10, 20), {"assume": {"overlap": "much"}}, "overlap='much'"),
+        ((10, 20), {"assume": 3}, "assume must be a Mapping"),
+        ((10, 20), {"method": "vote"}, "method must be a Method"),
+        ((10, "many"), {}, "candidates='many'"),
     ],
 )
 def test_bad_plans(arguments: Any, settings: Any, message: str) -> None:
@@ -126,25 +83,65 @@ def test_bad_plans(arguments: Any, settings: Any, message: str) -> None:
         plan(*arguments, **{"privacy": ht.Privacy(1.0), **settings})
 
 
-@pytest.mark.long
-def test_a_million_voters_who_hardly_agree() -> None:
-    """The normal approximation's mean is computed, not sampled: its error would be multiplied by the voters."""
-    chances = [
-        plan(
-            1_000_000, 20, privacy=ht.Privacy(1.0), method=ht.Vote(1), agreement=ht.Agreement(1, 100.0), seed=seed
-        ).success
-        for seed in (0, 1)
-    ]
-    assert min(chances) > 0.9
+@dataclass(frozen=True)
+class Quiet(Method):
+    """A method of somebody else's, which says nothing about its odds."""
+
+    name: ClassVar[str] = "quiet"
+
+    def bounds(self, candidates: ht.Candidates) -> tuple[Bound, ...]:
+        return (KHot(1, len(candidates)),)
+
+    def run(self, run: Openings) -> ht.Config:
+        raise AssertionError("a plan runs nothing")
 
 
-def test_odd_settings_have_numbers(tmp_path: Path) -> None:
-    all_good = plan(5, 3, privacy=ht.Privacy(1.0), agreement=ht.Agreement(3))
-    assert all_good.success == 1.0
-    assert all(np.isfinite(odds.margin) for odds in all_good.by_k)
-    assert cost(4, 2, privacy=ht.Privacy(1.0)).k == 1  # not both of two
-    records = ht.Ledger.new(tmp_path / "records.db", 5.0, 1e-5, unit="record")
-    refused = cost(5, 3, privacy=ht.Privacy(1.0), method=ht.Vote(1), ledger=records)
-    assert refused.ledger is not None
-    assert not refused.ledger["allowed"]
-    assert "counts per record" in refused.ledger["reason"]
+@dataclass(frozen=True)
+class Telling(Quiet):
+    """... and one that does."""
+
+    name: ClassVar[str] = "telling"
+
+    def plan(self, prospect: Prospect) -> Plan:
+        assumed = prospect.assumed(luck=0.5)
+        other = prospect.changed(clients=2 * prospect.clients)
+        return Plan(
+            f"Luck is {assumed['luck']:g}; noise {prospect.noise.scale / other.noise.scale:.2f}", **prospect.common()
+        )
+
+
+def test_any_method_can_be_planned(tmp_path: Path) -> None:
+    ledger = ht.Ledger.new(tmp_path / "ledger.db", 1.5, 1e-4)
+    found = ht.plan(50, 20, privacy=ht.Privacy(1.0), method=Quiet(), ledger=ledger)
+    vote = cost(50, 20, privacy=ht.Privacy(1.0), method=ht.Vote(1), ledger=ledger)
+    assert isinstance(found, CostPlan)
+    assert (found.scale, found.openings) == (vote.sigma, 1)
+    assert (found.charge, found.ledger) == (vote.charge, vote.ledger)
+    assert found.to_json()["method"] == {"name": "quiet"}
+    assert any("seal 'masked'" in line for line in found.lines())
+    with pytest.raises(ht.SettingError, match="method 'quiet' assumes nothing, but got 'luck'"):
+        ht.plan(50, 20, privacy=ht.Privacy(1.0), method=Quiet(), assume={"luck": 1.0})
+
+
+def test_a_method_says_what_to_expect_of_it() -> None:
+    found = ht.plan(50, 20, privacy=ht.Privacy(1.0), method=Telling(), assume={"luck": 0.7})
+    assert found.verdict == "Luck is 0.7; noise 1.00"
+
+
+@pytest.mark.parametrize("method", [ht.Surface(), ht.Combine()], ids=lambda method: method.name)
+def test_methods_without_a_simulation_have_noise_and_cost(method: Method) -> None:
+    space = ht.Space(x=ht.Float(0.0, 1.0), y=ht.Float(0.0, 1.0))
+    found = ht.plan(50, space.grid(x=5, y=5), privacy=ht.Privacy(1.0), method=method)
+    assert isinstance(found, CostPlan)
+    assert 0.99 < found.charge["epsilon"] <= 1.0
+    assert found.scale > 1
+
+
+def test_a_plan_costs_what_the_run_will_be_charged(
+    make_clients: Callable[..., list[ht.Client]], candidates: ht.Candidates
+) -> None:
+    method, privacy = ht.Vote(2), ht.Privacy(3.0)
+    found = cost(8, candidates, privacy=privacy, method=method)
+    result = ht.tune(make_clients(8), candidates, method=method, privacy=privacy, observer=ht.Silent(), jobs=1)
+    assert found.charge["epsilon"] == result.spent.epsilon
+    assert found.sigma == result.noise.scale

@@ -9,7 +9,7 @@ import json
 import logging
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,6 +33,7 @@ DATA = [
     *("eeg", "electricity", "heart", "oil_spill", "pollen", "sonar"),  # FLoRA's tables
 ]
 SPLITS = ["iid", "dirichlet:", "quantity:", "noise:", "imb1", "imb2"]
+METHODS = ["combine", "noisy-max", "propose-test", "surface", "thompson", "vote"]
 SEALS = ["clear", "curator", "masked", "threshold"]
 UNITS = ["client", "record"]
 NEIGHBOURS = ["replace-one", "add-remove", "zero-out"]
@@ -65,6 +66,11 @@ def watching(quiet: bool, log_json: str | None) -> Iterator[Observer]:
         Path(log_json).parent.mkdir(parents=True, exist_ok=True)
         with Path(log_json).open("a", encoding="utf-8") as file:
             yield together(bars_unless(quiet), JsonLines(file))
+
+
+def budget_text(pair: Mapping[str, Any] | None) -> str:
+    """An epsilon and a delta as words, to four and three digits; "none" without them."""
+    return f"epsilon {pair['epsilon']:.4g}, delta {pair['delta']:.3g}" if pair is not None else "none"
 
 
 def print_json(value: Any) -> None:

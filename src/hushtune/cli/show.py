@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hushtune.cli.options import print_json
+from hushtune.cli.options import budget_text, print_json
 from hushtune.federation.local import default_home
 from hushtune.privacy.accounting import Budget, rule_to_json
 from hushtune.privacy.events.registry import event_to_json
@@ -66,11 +66,6 @@ def checks(found: Sequence[Check], as_json: bool) -> None:
 
 def _pair(budget: Budget | None) -> dict[str, float] | None:
     return asdict(budget) if budget is not None else None
-
-
-def budget_text(pair: Mapping[str, Any] | None) -> str:
-    """Epsilon and delta as words."""
-    return f"epsilon {pair['epsilon']:.4g}, delta {pair['delta']:.3g}" if pair is not None else "none"
 
 
 def _facts(ledger: Ledger) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from hushtune.core.space import Candidates, Choice, Domain, Float, Int, Space
 from hushtune.data import load
 from hushtune.data.splits import shares
 from hushtune.methods.base import Method
-from hushtune.methods.registry import method_class
+from hushtune.methods.registry import method_given
 from hushtune.methods.study import Study
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
@@ -45,12 +45,6 @@ _TABLES = {
     "simulation": {"seed", "reference"},
     "compare": {"methods", "seals", "epsilons", "draws"},
 }
-_NOT_IN_STUDIES = (
-    "name",
-    "adaptive",
-    "candidates",
-    "opens",
-)  # a method's own: [candidates] has the one, the other follows
 _DRAWS = 20
 _WIDEST = 2**53  # whole numbers that a float holds
 _COMPARES = "; it has a table [compare]: `hushtune compare` takes it"
@@ -92,7 +86,7 @@ def read(path: str | Path) -> StudyFile:
         raise SettingError(f"study needs a table [method], but got none{_COMPARES if 'compare' in raw else ''}")
     candidates, search = _domain(raw), _search(raw)
     privacy = _in("privacy", lambda: _privacy(raw)) if "privacy" in raw else None
-    method = _in("method", lambda: _method(raw["method"]))
+    method = _in("method", lambda: method_given(raw["method"]))
     seal = _in("seal", lambda: seal_from_json(raw["seal"])) if "seal" in raw else None
     clients, reference = _clients(raw, folder)
     study = Study(candidates, method, privacy, seal, search)
@@ -112,7 +106,7 @@ def read_comparison(path: str | Path) -> ComparisonFile:
     if "ledger" in raw:
         raise SettingError("a comparison is a simulation and charges no ledger, but got a table [ledger]")
     table = raw["compare"]
-    methods = _in("compare", lambda: [_method(entry) for entry in _several(table, "methods", raw.get("method"))])
+    methods = _in("compare", lambda: [method_given(entry) for entry in _several(table, "methods", raw.get("method"))])
     seals = _in("compare", lambda: [_seal(entry) for entry in _several(table, "seals", raw.get("seal", "masked"))])
     own = raw.get("privacy", {})
     epsilons = _in("compare", lambda: _several(table, "epsilons", own.get("epsilon", EXACT)))
@@ -258,22 +252,6 @@ def _candidates(raw: dict[str, Any], space: Space) -> Candidates:
         return space.sample(table["sample"], seed=table.get("seed", 0))
     kind("list", table["list"], list, optional=False)
     return space.candidates(table["list"])
-
-
-def _method(table: Any) -> Method:
-    if not isinstance(table, dict):
-        raise SettingError(f"a method must be a table with its name, such as {{ name = 'vote' }}, but got {table!r}")
-    fields = dict(table)
-    name = fields.pop("name", None)
-    made = method_class(name)
-    try:
-        method: Method = made(**fields)
-    except TypeError:
-        known = [field for field in vars(made)["__dataclass_fields__"] if field not in _NOT_IN_STUDIES]
-        raise SettingError(
-            f"'{name}' got the unknown keys {sorted(set(fields) - set(known))}; keys are {known}"
-        ) from None
-    return method
 
 
 def _imported(key: str, value: Any, separator: str) -> Any:

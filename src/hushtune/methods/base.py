@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from hushtune.client.party import Party
 from hushtune.client.query import Query
@@ -23,6 +23,9 @@ from hushtune.privacy.bounds import Bound
 from hushtune.privacy.guarantee import Privacy
 from hushtune.seals.base import Seal
 from hushtune.seals.oracle import Choose
+
+if TYPE_CHECKING:
+    from hushtune.methods.plan import Plan, Prospect
 
 Note = str | float
 """Something that a method computed from opened values and that the result should say."""
@@ -147,6 +150,7 @@ class Method(ABC):
 
     name: ClassVar[str]
     adaptive: ClassVar[bool] = False  # whether clients may search a space on their own instead of scoring candidates
+    asks_curator: ClassVar[bool] = False  # whether it needs somebody who answers tests of sums that are never opened
     losses: tuple[float, float] = (0.0, 1.0)  # the smallest and the largest loss that pairs of its clients can have
     voters: int = 1  # how many parts of a client's rows answer for themselves; 1: the client answers as a whole
 
@@ -218,6 +222,14 @@ class Method(ABC):
         Args:
             run: what the method sees of the run.
         """
+
+    def plan(self, prospect: Prospect) -> Plan:
+        """What to expect of a run, before anything is spent. The default: noise, cost and ledger.
+
+        Args:
+            prospect: the run, settled; its `study.method` is this method with everything filled in.
+        """
+        return prospect.costs()
 
     def variants(self) -> Mapping[str, Method]:
         """Methods that open the same sums and decide otherwise, by name; for comparisons, at no cost."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache, lru_cache
+import math
+from contextlib import AbstractContextManager
+from functools import cache, cached_property, lru_cache
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from hushtune.core.arrays import FloatArray
 from hushtune.core.space import Candidates, Choice
 
 MOST_SMOOTHED = 1_000  # candidates; beyond, the plain ranking is taken
-_PRIOR = (np.log(0.5), 1.0)  # log lengthscale of a knob, whose range is 1: centre and spread of its normal prior
+_PRIOR = (math.log(0.5), 1.0)  # log lengthscale of a knob, whose range is 1: centre and spread of its normal prior
 _MODELS = 128  # lengthscales drawn from the prior, for up to 150 candidates; fewer beyond
 _FEWEST = 16
 _STRENGTHS = np.geomspace(0.01, 3.0, 9)  # variance of the signal, in units of the counts' own
@@ -26,19 +28,34 @@ def argmax(values: NDArray[Any]) -> int:
     return int(np.argmax(values))
 
 
-@dataclass(frozen=True)
 class Smoothed:
     """A posterior over candidates.
 
     Args:
-        mean: posterior mean of each candidate's noise-free count, shape (candidates,).
-        deviation: its posterior standard deviation, shape (candidates,).
-        structured: the posterior probability that candidates close to each other are alike at all.
+        fit: how well each model explains the counts, in units of the counts' own spread.
+        unit: that spread.
+        centre: what was subtracted from the counts first.
     """
 
-    mean: FloatArray
-    deviation: FloatArray
-    structured: float
+    def __init__(self, fit: _Fit, unit: float, centre: float) -> None:
+        self._fit, self._unit, self._centre = fit, unit, centre
+
+    @cached_property
+    def mean(self) -> FloatArray:
+        """Posterior mean of each candidate's noise-free count, shape (candidates,)."""
+        with one_thread():
+            return self._fit.mean() * self._unit + self._centre
+
+    @cached_property
+    def deviation(self) -> FloatArray:
+        """Its posterior standard deviation, shape (candidates,)."""
+        with one_thread():
+            return self._fit.deviation() * self._unit
+
+    @property
+    def structured(self) -> float:
+        """The posterior probability that candidates close to each other are alike at all."""
+        return self._fit.structured()
 
     @property
     def best(self) -> int:
@@ -67,9 +84,8 @@ def smooth(counts: NDArray[Any], total: float | None, noise_variance: float, can
     y -= centre
     unit = max(float(np.mean(y * y)), 1e-12)
     y, noise = y / np.sqrt(unit), noise_variance / unit
-    with _threads().limit(limits=1):  # many small products: threads would wait for each other
-        mean, deviation, structured = _averaged(y, noise, *_spectra(candidates))
-    return Smoothed(mean * np.sqrt(unit) + centre, deviation * np.sqrt(unit), structured)
+    with one_thread():
+        return Smoothed(_Fit(y, noise, *_spectra(candidates)), float(np.sqrt(unit)), centre)
 
 
 @cache
@@ -78,24 +94,49 @@ def _threads() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _averaged(
-    y: FloatArray, noise: float, values: FloatArray, vectors: FloatArray
-) -> tuple[FloatArray, FloatArray, float]:
-    """Posterior mean and deviation over all models, and the chance of those with structure."""
-    seen = y @ vectors  # in each model's own coordinates the counts are independent
-    signal = _signals(values)
-    variance = signal + noise + 1e-9
-    fit = -0.5 * (seen[:, None] ** 2 / variance + np.log(variance)).sum(-1)
-    chances = np.exp(fit - fit.max())
-    chances /= chances.sum()
-    gain = signal / variance
-    means = (gain * seen[:, None]) @ vectors.transpose(0, 2, 1)
-    mean = np.tensordot(chances, means, 2)
-    left = np.matmul(chances[:, None], signal - gain * signal)[:, 0]
-    within = np.matmul(vectors**2, left[:, :, None]).sum((0, 2))
-    between = np.tensordot(chances, (means - mean) ** 2, 2)
-    flat = chances.reshape(len(values), len(_STRENGTHS), len(_SHARES))[:, :, 0].sum()
-    return mean, np.sqrt(within + between), float(1 - flat)
+def one_thread() -> AbstractContextManager[Any]:
+    """For many small products: threads would wait for each other."""
+    limited: AbstractContextManager[Any] = _threads().limit(limits=1)
+    return limited
+
+
+class _Fit:
+    """All models weighted by the marginal likelihood of the counts; in a model's own axes counts are independent.
+
+    Args:
+        y: the counts, shape (p,).
+        noise: their variance.
+        signal: its variances along each model's axes, shape (models, pairs, p).
+        vectors: the axes, shape (models, p, p).
+    """
+
+    def __init__(self, y: FloatArray, noise: float, signal: FloatArray, vectors: FloatArray) -> None:
+        self._signal, self._vectors, self._seen = signal, vectors, y @ vectors
+        variance = self._signal + (noise + 1e-9)
+        fit = -0.5 * ((self._seen[:, None] ** 2 / variance).sum(-1) + np.log(variance).sum(-1))
+        chances = np.exp(fit - fit.max())
+        self._chances = chances / chances.sum()
+        self._gain = self._signal / variance
+
+    def mean(self) -> FloatArray:
+        """Posterior mean, averaged over all models."""
+        along = np.matmul(self._chances[:, None], self._gain)[:, 0] * self._seen
+        found: FloatArray = np.matmul(self._vectors, along[:, :, None]).sum((0, 2))
+        return found
+
+    def deviation(self) -> FloatArray:
+        """Posterior deviation: within each model, and between their means."""
+        means = (self._gain * self._seen[:, None]) @ self._vectors.transpose(0, 2, 1)
+        left = np.matmul(self._chances[:, None], self._signal - self._gain * self._signal)[:, 0]
+        within = np.matmul(self._vectors**2, left[:, :, None]).sum((0, 2))
+        between = np.tensordot(self._chances, (means - self.mean()) ** 2, 2)
+        found: FloatArray = np.sqrt(within + between)
+        return found
+
+    def structured(self) -> float:
+        """The weight of the models with structure."""
+        flat = self._chances.reshape(-1, len(_STRENGTHS), len(_SHARES))[:, :, 0].sum()
+        return float(1 - flat)
 
 
 def _signals(values: FloatArray) -> FloatArray:
@@ -107,23 +148,34 @@ def _signals(values: FloatArray) -> FloatArray:
 
 @lru_cache(maxsize=4)
 def _spectra(candidates: Candidates) -> tuple[FloatArray, FloatArray]:
-    """Eigenvalues (models, p) and eigenvectors (models, p, p) of the kernels: they depend on the candidates only."""
+    """The signal's variances (models, pairs, p) along the kernels' axes (models, p, p): they follow from candidates."""
     size = len(candidates)
     distances = _distances(candidates) if 3 <= size <= MOST_SMOOTHED else np.empty(0)
     if not len(distances):  # nothing to smooth over: all models are alike
-        return np.ones((1, size)), np.eye(size)[None]
+        return _signals(np.ones((1, size))), np.eye(size)[None]
     count = max(_FEWEST, min(_MODELS, int(_MODELS * (150 / size) ** 2)))
     kernels = [_kernel(distances, lengths) for lengths in _lengths(len(distances), count)]
     values, vectors = np.linalg.eigh(np.array(kernels))
-    return np.maximum(values, 0.0), vectors
+    return _signals(np.maximum(values, 0.0)), vectors
 
 
 def _lengths(knobs: int, count: int) -> FloatArray:
-    """Lengthscales spread evenly over their prior, always the same, shape (about count, knobs)."""
-    from scipy.stats import norm, qmc
+    """Lengthscales spread evenly over their prior, always the same ones, shape (count, knobs).
 
-    uniform = qmc.Sobol(knobs, scramble=True, rng=0).random(1 << (count.bit_length() - 1))
-    found: FloatArray = np.exp(_PRIOR[0] + _PRIOR[1] * norm.ppf(np.clip(uniform, 1e-6, 1 - 1e-6)))
+    Multiples of powers of one irrational number, modulo 1 (Roberts 2018, the R sequence): they fill the cube evenly,
+    and no library's next version draws them differently, so that a decision can be made again from what was opened.
+    """
+    ratio = _ratio(knobs)
+    steps = np.arange(1, count + 1)[:, None] / ratio ** np.arange(1, knobs + 1)
+    normal = NormalDist(*_PRIOR)
+    return np.exp([[normal.inv_cdf(min(max(x, 1e-6), 1 - 1e-6)) for x in row] for row in ((0.5 + steps) % 1).tolist()])
+
+
+def _ratio(knobs: int) -> float:
+    """The x > 1 with x^(knobs + 1) = x + 1."""
+    found = 2.0
+    for _ in range(64):
+        found = (1 + found) ** (1 / (knobs + 1))
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hushtune.client.search.adaptive import Adaptive
 from hushtune.client.search.base import Search
@@ -62,7 +62,7 @@ class Study:
         seal.check_privacy(privacy is not None)
         candidates = method.listed(self.candidates, privacy, seal)
         facts = Facts(candidates, clients, privacy, seal, search, whole=isinstance(self.candidates, Space))
-        return _settled(method, facts, method.settled(facts))
+        return settle(method, facts)
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,16 @@ class Settled:
             left: what the coordinator's ledger has left.
         """
         method, privacy = self.given.shortened(self.facts, left)
-        facts = Facts(**{**vars(self.facts), "privacy": privacy})
-        return _settled(self.given, facts, method)
+        facts = replace(self.facts, privacy=privacy)
+        return Settled(self.given, facts, method, method.bounds(facts.candidates))
 
 
-def _settled(given: Method, facts: Facts, method: Method) -> Settled:
+def settle(given: Method, facts: Facts) -> Settled:
+    """A method with everything filled in that follows from public facts.
+
+    Args:
+        given: the method as the user gave it.
+        facts: what everybody knows before the run.
+    """
+    method = given.settled(facts)
     return Settled(given, facts, method, method.bounds(facts.candidates))

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, Required, TypedDict, Unpack, overload
+from typing import Any
 
-from hushtune.client.search.base import Search
-from hushtune.core.checks import integer, kind, number
-from hushtune.core.errors import LedgerError, SettingError
+from hushtune.core.checks import integer, kind
+from hushtune.core.errors import LedgerError
 from hushtune.core.observer import Bars, Observer
-from hushtune.core.space import Candidates, Float, Space
-from hushtune.methods.base import Facts
-from hushtune.methods.plan import RUN, Books
-from hushtune.methods.propose_test.method import NoisyMax, ProposeTest
-from hushtune.methods.propose_test.plan import SPREAD, Choice, ChoicePlan, expect_choice
-from hushtune.methods.thompson.method import Thompson
-from hushtune.methods.thompson.plan import AGREEMENT, Sharing, SharingPlan, expect_sharing
+from hushtune.core.space import Candidates, Domain, Float, Space
+from hushtune.methods.base import Method
+from hushtune.methods.plan import RUN, Books, Plan, Prospect
+from hushtune.methods.study import Study
 from hushtune.methods.vote.method import Vote
-from hushtune.methods.vote.odds import Agreement
-from hushtune.methods.vote.plan import Plan, Voting, expect_votes
 from hushtune.privacy.accounting import rule_to_json
 from hushtune.privacy.calibration import left_in, rule_of
 from hushtune.privacy.charges import charge_of
@@ -27,149 +23,72 @@ from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
 from hushtune.seals.base import Seal
 from hushtune.seals.curator import Curator
-from hushtune.seals.masked.seal import Masked
-
-Size = Candidates | int
-Planned = Vote | Thompson | ProposeTest | NoisyMax
-
-
-class Asked(TypedDict, total=False):
-    """What may be asked of every method."""
-
-    privacy: Required[Privacy]
-    voters: int
-    seal: Seal | None
-    pinned: bool
-    ledger: Ledger | None
-    repetitions: int
-    seed: int
-    observer: Observer
-
-
-@overload
-def plan(
-    clients: int,
-    candidates: Size,
-    *,
-    method: Vote | None = None,
-    agreement: Agreement | None = None,
-    **more: Unpack[Asked],
-) -> Plan: ...
-
-
-@overload
-def plan(
-    clients: int, candidates: Size, *, method: Thompson, agreement: float | None = None, **more: Unpack[Asked]
-) -> SharingPlan: ...
-
-
-@overload
-def plan(
-    clients: int,
-    candidates: Size,
-    *,
-    method: ProposeTest | NoisyMax,
-    agreement: float | None = None,
-    **more: Unpack[Asked],
-) -> ChoicePlan: ...
-
-
-@overload
-def plan(
-    clients: int,
-    candidates: Size,
-    *,
-    method: Planned | None,
-    agreement: Agreement | float | None,
-    **more: Unpack[Asked],
-) -> Plan | SharingPlan | ChoicePlan: ...
+from hushtune.seals.registry import default_seal
 
 
 def plan(
     clients: int,
-    candidates: Size,
+    candidates: Domain | int,
     *,
     privacy: Privacy,
-    method: Planned | None = None,
-    voters: int = 1,
+    method: Method | None = None,
     seal: Seal | None = None,
     pinned: bool = True,
     ledger: Ledger | None = None,
-    agreement: Agreement | float | None = None,
-    repetitions: int = 1_000,
+    assume: Mapping[str, float] | None = None,
+    repetitions: int = 100,
     seed: int = 0,
     observer: Observer = Bars(),
-) -> Plan | SharingPlan | ChoicePlan:
-    """Says beforehand whether a vote, or a curator's tests, can work, or agents can hear each other; and what it costs.
+) -> Plan:
+    """Says beforehand whether a run can work, and what it costs: noise, odds, charge, ledger.
 
     Touches no data and spends nothing: noise follows from public numbers, and odds are simulated under a stated model
-    of how far voters agree (DP-HYPE, section V-B, whose Theorem V.1 is the bound beside them).
+    of how far clients agree. For a vote that is DP-HYPE's (section V-B), whose Theorem V.1 is the bound beside them.
+    Any method can be planned; one that simulates nothing gets noise and cost.
 
     Args:
         clients: how many will be asked.
         candidates: the public list, or how many there will be (then taken to have two knobs).
         privacy: the guarantee wanted.
-        method: the vote. Default: `Vote()`. Both ways to decode are looked at, and other k. Or `Thompson(...)`,
-            `ProposeTest(...)`, `NoisyMax(...)`.
-        voters: ballots per client, if no method is given.
-        seal: how contributions stay hidden. Default: `Masked()`; `Curator()` for methods that need it.
+        method: what would be run. Default: `Vote()`, for which both ways to decode are looked at, and other k.
+        seal: how contributions stay hidden. Default: `Masked()`; `Curator()` for a method that asks a curator.
         pinned: whether identities will be pinned.
         ledger: the ledger that would be charged; it is read only.
-        agreement: how far voters agree. Default: one candidate in 20 is good, and voters differ (overlap .5). For
-            `Thompson` a number: how long the mean of the agents' vectors is, where one may be 1. Default: .6. For
-            `ProposeTest` and `NoisyMax` a number: how far apart the candidates' mean scores are. Default: .5.
-        repetitions: simulated votes.
+        assume: what is assumed about clients. For `Vote`: `good`, how many candidates are good (one in 20, unless
+            given), and `overlap`, the standard deviation of a voter's loss, where good ones have mean 0 and bad ones 1
+            (.5). For `Thompson`: `agreement`, how long the mean of the agents' vectors is, where one may be 1 (.6). For
+            `ProposeTest` and `NoisyMax`: `spread`, how far apart the candidates' mean scores are (.5).
+        repetitions: simulated votes, or runs.
         seed: of the simulation.
         observer: who watches; `Silent()` for no bar.
     """
-    integer("clients", clients, 1 if isinstance(method, ProposeTest | NoisyMax) else 2, 10_000_000)
+    integer("clients", clients, 1, 10_000_000)
     integer("repetitions", repetitions, 10, 1_000_000)
-    for name, value, wanted in (
-        ("privacy", privacy, Privacy),
-        ("seal", seal, Seal),
-        ("ledger", ledger, Ledger),
-        ("observer", observer, Observer),
-    ):
-        kind(name, value, wanted, optional=name not in ("privacy", "observer"))
-    kind("method", method, Vote, Thompson, ProposeTest, NoisyMax)
-    if not isinstance(candidates, Candidates):
+    kind("privacy", privacy, Privacy, optional=False)
+    kind("method", method, Method)
+    kind("ledger", ledger, Ledger)
+    kind("assume", assume, Mapping)
+    kind("observer", observer, Observer, optional=False)
+    method = method if method is not None else Vote()
+    if not isinstance(candidates, Candidates | Space):
         candidates = _stand_in(integer("candidates", candidates, 2, 10_000))
-    if isinstance(method, ProposeTest | NoisyMax):
-        spread = number("agreement", SPREAD if agreement is None else agreement, 0, 0.95, "(]")
-        rule = rule_of(ledger, privacy)
-        choice = Choice(clients, candidates, method, privacy, seal or Curator(), rule, spread, repetitions, seed)
-        return expect_choice(choice, _books(ledger, privacy))
-    seal = seal or Masked()
-    if isinstance(method, Thompson):
-        share = number("agreement", AGREEMENT if agreement is None else agreement, 0, 1, "(]")
-        allowed: Privacy | None = privacy
-        if (left := left_in(ledger)) is not None:
-            method, allowed = method.shortened(Facts(candidates, clients, privacy, seal, Search()), left)
-        assert allowed is not None
-        sharing = Sharing(clients, candidates, method, allowed, seal, rule_of(ledger, allowed), share)
-        return expect_sharing(sharing, _books(ledger, allowed))
-    kind("agreement", agreement, Agreement)
-    assert not isinstance(agreement, float)
-    agreement = agreement or Agreement(max(1, len(candidates) // 20))
-    agreement.check(len(candidates))
-    method, rule = _planned(method, voters), rule_of(ledger, privacy)
-    voting = Voting(clients, candidates, method, privacy, seal, rule, agreement, pinned, repetitions, seed, observer)
-    return expect_votes(voting, _books(ledger, privacy))
-
-
-def _planned(method: Vote | None, voters: int) -> Vote:
-    if method is None:
-        return Vote(voters=voters)
-    if voters not in (1, method.voters):
-        raise SettingError(f"voters are given twice: {voters}, and {method.voters} by the method")
-    if method.ballot != "top":
-        raise SettingError(f"the odds are known for ballot='top' only, but got ballot='{method.ballot}'")
-    return method
+    study = Study(candidates, method, privacy, seal or (Curator() if method.asks_curator else default_seal()))
+    settled = study.settled(clients)
+    settled.facts.seal.check(clients)
+    if (left := left_in(ledger)) is not None:
+        settled = settled.within(left)
+    allowed = settled.facts.privacy
+    assert allowed is not None
+    books = _books(ledger, allowed)
+    prospect = Prospect(settled, rule_of(ledger, allowed), books, assume or {}, pinned, repetitions, seed, observer)
+    return settled.method.plan(prospect)
 
 
 def _stand_in(size: int) -> Candidates:
-    """So many candidates with two knobs: what smooth decoding is tried on."""
-    return Space(x=Float(0.0, 1.0), y=Float(0.0, 1.0)).sample(size, seed=0)
+    """So many candidates with two knobs, spread evenly: what smooth decoding is tried on."""
+    golden = (math.sqrt(5) - 1) / 2
+    space = Space(x=Float(0.0, 1.0), y=Float(0.0, 1.0))
+    return space.candidates({"x": (at + 0.5) / size, "y": at * golden % 1} for at in range(size))
 
 
 def _books(ledger: Ledger | None, privacy: Privacy) -> Books:

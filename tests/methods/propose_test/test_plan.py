@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 import hushtune as ht
-from hushtune.methods.propose_test.plan import ChoicePlan
+from hushtune.methods.propose_test.plan import SelectionPlan
 from hushtune.privacy.accounting import epsilon_of
 from hushtune.privacy.events.answers import PureTests
 
 PRIVACY = ht.Privacy(2.0, 1e-5, "record")
 
 
-def plan(method: Any, **changes: Any) -> ChoicePlan:
+def plan(method: Any, **changes: Any) -> SelectionPlan:
     found = ht.plan(1, 100, **{"privacy": PRIVACY, "method": method, "repetitions": 400, **changes})
-    assert isinstance(found, ChoicePlan)
+    assert isinstance(found, SelectionPlan)
     return found
 
 
@@ -60,7 +60,7 @@ def test_a_simulated_maximum_is_chosen_as_often_as_a_real_one(mechanism: Any) ->
     from hushtune.privacy.noise import selection
 
     found = ht.plan(1, 8, privacy=PRIVACY, method=ht.NoisyMax(20, mechanism), repetitions=2_000)
-    assert isinstance(found, ChoicePlan)
+    assert isinstance(found, SelectionPlan)
     steps = 1_024 * 20
     sums = np.rint(np.linspace(0.45, 0.95, 8) * steps).astype(np.int64)
     scale, source = round(2 * 1_024 / found.chance.epsilon0), SimulatedRandomness(1, mechanism)
@@ -73,8 +73,8 @@ def test_a_simulated_maximum_is_chosen_as_often_as_a_real_one(mechanism: Any) ->
     ("changes", "message"),
     [
         ({"seal": ht.Masked()}, "give seal=Curator"),
-        ({"agreement": 0.0}, "agreement"),
-        ({"agreement": 0.96}, "agreement"),
+        ({"assume": {"spread": 0.0}}, "spread"),
+        ({"assume": {"spread": 0.96}}, "spread"),
         ({"method": ht.ProposeTest(voters=9, stop="filter", epsilon0=3.0)}, "does not pay for one test"),
     ],
 )

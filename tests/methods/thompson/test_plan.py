@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import hushtune as ht
+from hushtune.methods.plan import Prospect
+from hushtune.methods.study import Study
 from hushtune.methods.thompson.plan import HEARD, LOST, Sharing
 from hushtune.methods.thompson.regions import Emphasis, attention
 from hushtune.privacy.accounting import Sums
@@ -19,7 +21,8 @@ CANDIDATES = ht.Space(x=ht.Float(0.0, 1.0), y=ht.Float(0.0, 1.0)).sample(50)
 
 
 def setting(clients: int = 40, method: ht.Thompson | None = None) -> Sharing:
-    return Sharing(clients, CANDIDATES, method or ht.Thompson(), PRIVACY, ht.Curator(), Sums(), 0.5)
+    study = Study(CANDIDATES, method or ht.Thompson(), PRIVACY, ht.Curator()).settled(clients)
+    return Sharing(Prospect(study, Sums(), lambda events: None, {}, True, 10, 0, ht.Silent()), 0.5)
 
 
 @pytest.mark.parametrize("uses", ["last", "mean"])
@@ -28,7 +31,7 @@ def test_the_cosine_is_that_of_simulated_openings(uses: str, regions: int) -> No
     """Agents with one common vector of half the length that clipping allows; 400 openings each."""
     method = ht.Thompson(iterations=12, regions=regions, features=30, norm=3.0, uses=uses)  # type: ignore[arg-type]
     given, rng, iteration = setting(method=method), np.random.default_rng(0), 9
-    multiplier = given.multiplier()
+    multiplier = given.multiplier
     within = 3.0 / math.sqrt(regions)
     direction = rng.normal(size=30)
     common = 0.5 * within * direction / np.linalg.norm(direction)
@@ -41,7 +44,7 @@ def test_the_cosine_is_that_of_simulated_openings(uses: str, regions: int) -> No
 
 
 def test_more_clients_and_less_noise_are_heard_better() -> None:
-    multiplier = setting().multiplier()
+    multiplier = setting().multiplier
     heard = [setting(clients).last(multiplier) for clients in (10, 40, 400)]
     assert heard == sorted(heard)
     assert setting().last(multiplier) > setting().last(2 * multiplier)
@@ -65,7 +68,12 @@ def test_a_plan_says_when_sharing_is_hopeless_and_what_to_do() -> None:
         final="surface",
     )
     found = ht.plan(
-        29, CANDIDATES, privacy=replace(PRIVACY, delta=0.0246), method=published, seal=ht.Curator(), agreement=0.33
+        29,
+        CANDIDATES,
+        privacy=replace(PRIVACY, delta=0.0246),
+        method=published,
+        seal=ht.Curator(),
+        assume={"agreement": 0.33},
     )
     assert found.last < LOST
     assert found.verdict.startswith("HOPELESS")
@@ -102,4 +110,4 @@ def test_a_plan_reads_the_ledger_and_writes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("agreement", [0.0, 1.1, "much"])
 def test_impossible_agreements_are_refused(agreement: float) -> None:
     with pytest.raises(ht.SettingError, match="agreement"):
-        ht.plan(29, 20, privacy=PRIVACY, method=ht.Thompson(), agreement=agreement)
+        ht.plan(29, 20, privacy=PRIVACY, method=ht.Thompson(), assume={"agreement": agreement})

@@ -24,7 +24,7 @@ from hushtune.core.wire import pack, unpack
 from hushtune.federation.local import LocalFederation
 from hushtune.methods.thompson import method as thompson
 from hushtune.methods.thompson.method import Thompson
-from hushtune.methods.thompson.plan import SharingPlan
+from hushtune.methods.thompson.plan import ThompsonPlan
 from hushtune.privacy.accounting import epsilon_of
 from hushtune.privacy.calibration import events_of
 
@@ -114,8 +114,8 @@ def test_a_run_ends_where_the_ledgers_limit_is_reached(tmp_path: Path) -> None:
     (path,) = (tmp_path / "home" / "coordinator").glob("ledger*.db")
     planned = ht.plan(8, CANDIDATES, privacy=LARGE, method=ALL, seal=ht.Curator(), ledger=ht.Ledger(path))
     result = run(tmp_path, seal=ht.Curator(), privacy=LARGE, method=ALL)
-    assert isinstance(planned, SharingPlan)
-    assert planned.method["rounds"] == result.method.rounds
+    assert isinstance(planned, ThompsonPlan)
+    assert planned.method == result.method
     assert planned.ledger is not None
     assert planned.ledger["allowed"]
     whole = ht.Result.load(tmp_path / "first")

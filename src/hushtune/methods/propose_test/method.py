@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from hushtune.privacy.bounds import Scores
 from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.guarantee import Privacy
 from hushtune.seals.oracle import MECHANISMS, Mechanism, Oracle
+
+if TYPE_CHECKING:
+    from hushtune.methods.plan import Plan, Prospect
 
 STEPS = 1_024  # of the integer grid, from the worst score to the best
 _STOPS = ("worst-case", "filter")
@@ -97,6 +100,7 @@ class _Tested(Method):
 
     validation: Validation
     losses: tuple[float, float]
+    asks_curator: ClassVar[bool] = True
 
     def _check(self) -> None:
         object.__setattr__(self, "voters", integer("voters", self.voters, 1, MOST_VOTERS))
@@ -150,6 +154,12 @@ class _Tested(Method):
         if not isinstance(self.validation, int):
             return STEPS
         return max(STEPS, units * min(STEPS, STEPS // self.validation + 1))
+
+    def plan(self, prospect: Prospect) -> Plan:
+        """How far the chosen candidate is below the best one."""
+        from hushtune.methods.propose_test.plan import expect_selection
+
+        return expect_selection(prospect)
 
 
 @dataclass(frozen=True)

@@ -6,21 +6,22 @@ can be simulated.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from hushtune.client.rows import MOST_VOTERS
 from hushtune.core.arrays import FloatArray, IntArray
+from hushtune.core.checks import number
 from hushtune.core.errors import SettingError
-from hushtune.methods.plan import Books, Setting
+from hushtune.methods.plan import Plan, Prospect
 from hushtune.methods.propose_test.doubling import simulate
 from hushtune.methods.propose_test.method import STEPS, NoisyMax, ProposeTest
-from hushtune.privacy.calibration import calibrate, plan_of
 from hushtune.privacy.events.steps import PureTests
-from hushtune.privacy.guarantee import Privacy
 
 SPREAD = 0.5
 _BEST = 0.95  # the best candidate's mean score
@@ -29,10 +30,10 @@ _WORKS, _HOPELESS = 0.8, 0.4  # how much of the way from a random candidate to t
 
 @dataclass(frozen=True)
 class Chance:
-    """One setting.
+    """One case.
 
     Args:
-        what: the setting.
+        what: the case.
         epsilon0: of one test.
         noise: Laplace scale on a threshold, in units of a mean score.
         gap: by how much the chosen candidate's score is below the best, on average.
@@ -47,141 +48,148 @@ class Chance:
 
 
 @dataclass(frozen=True)
-class ChoicePlan:
+class SelectionPlan(Plan):
     """What to expect of `ProposeTest` or `NoisyMax`.
 
     Args:
         units: that are scored.
-        candidates: how many.
-        method: its settings, all of them filled in.
-        privacy: the guarantee.
         spread: how far apart the best and the worst candidate's mean scores are; assumed.
         tests: T, how many tests are paid for.
         made: how many are made on average.
         nothing: how often no test is passed, so that the default is chosen.
-        chance: of this setting.
-        instead: other settings.
-        charge: what the run alone costs, and the rule that it is stated under.
-        ledger: the ledger before and after the run, if one was given.
-        verdict: all this in a sentence.
+        chance: of this case.
+        instead: other cases.
     """
 
     units: int
-    candidates: int
-    method: dict[str, Any]
-    privacy: Privacy
     spread: float
     tests: int
     made: float
     nothing: float
     chance: Chance
     instead: tuple[Chance, ...]
-    charge: dict[str, Any]
-    ledger: dict[str, Any] | None
-    verdict: str
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
+    def lines(self) -> Iterator[str]:
+        """Noise, how many tests are made, and what else one could do."""
+        method, chance, tests = self.method, self.chance, ""
+        if isinstance(method, ProposeTest):
+            tests = f", g = {method.granularity:g}, u0 = {method.start:g}, at most {self.tests} tests"
+        yield self.setting(f"{method.name}, {self.units} units, {self.candidates} candidates{tests}")
+        yield (
+            f"One test has epsilon {chance.epsilon0:.4g}: noise of scale {chance.noise:.3g} on mean scores from "
+            f"{_BEST - self.spread:.2g} to {_BEST:g}"
+        )
+        if tests:
+            yield f"Simulated runs make {self.made:.1f} tests on average; {self.nothing:.1%} choose nothing"
+        yield "What else you could do:"
+        for other in self.instead:
+            below = f"below the best {other.gap:.3f}   gain {other.gain:4.0%}"
+            yield f"  {other.what:28} noise {other.noise:8.3g}   {below}"
 
 
 @dataclass(frozen=True)
-class Choice(Setting[ProposeTest | NoisyMax]):
-    """A trusted curator's tests to look at: how far scores are apart, and how often they are simulated."""
+class Selection:
+    """A trusted curator's tests to look at.
 
+    Args:
+        prospect: the run.
+        spread: how far apart the best and the worst candidate's mean scores are taken to be.
+    """
+
+    prospect: Prospect
     spread: float
-    runs: int
-    seed: int
 
-    def events(self) -> tuple[PureTests, ...]:
+    @property
+    def method(self) -> ProposeTest | NoisyMax:
+        """Settled: its units are known."""
+        assert isinstance(self.prospect.study.method, ProposeTest | NoisyMax)
+        return self.prospect.study.method
+
+    @property
+    def event(self) -> PureTests:
         """What it costs."""
-        bounds = self.settled().bounds(self.candidates)
-        noise = calibrate(bounds, self.privacy, self.rule, self.seal.noise_at)
-        (event,) = plan_of(bounds, self.privacy, noise)
+        (event,) = self.prospect.events
         assert isinstance(event, PureTests)
-        return (event,)
+        return event
 
+    @property
     def scores(self) -> FloatArray:
         """The candidates' mean scores, spread evenly."""
-        return np.linspace(_BEST - self.spread, _BEST, len(self.candidates))
+        return np.linspace(_BEST - self.spread, _BEST, len(self.prospect.candidates))
 
+    @property
+    def units(self) -> int:
+        """Units that the noise is measured by: fewer than there are, if rows to score on are protected and few."""
+        assert self.method.units is not None
+        return max(1, self.method.units * STEPS // self.method.sensitivity(self.method.units))
+
+    @cached_property
     def simulated(self) -> tuple[IntArray, IntArray]:
         """What simulated runs choose (-1: nothing), and how many tests they make, both of shape (runs,)."""
-        method, (event,), scores = self.settled(), self.events(), self.scores()
-        units = _effective(method)
+        method, scores, epsilon = self.method, self.scores, self.event.epsilon
+        runs, seed = self.prospect.repetitions, self.prospect.seed
         if isinstance(method, ProposeTest):
             assert method.tests is not None
-            return simulate(
-                scores, units, event.epsilon, method.granularity, method.start, method.tests, self.runs, self.seed
-            )
-        rng = np.random.default_rng(self.seed)
-        scale = 2 / (units * event.epsilon)
+            return simulate(scores, self.units, epsilon, method.granularity, method.start, method.tests, runs, seed)
+        rng = np.random.default_rng(seed)
         # Permute-and-flip is a noisy maximum with exponential noise (Ding et al. 2021), the other with Gumbel noise.
         draw = rng.exponential if method.mechanism == "permute-and-flip" else rng.gumbel
-        noise = draw(scale=scale, size=(self.runs, len(scores)))
-        return (scores + noise).argmax(axis=1), np.ones(self.runs, dtype=np.int64)
+        noise = draw(scale=2 / (self.units * epsilon), size=(runs, len(scores)))
+        return (scores + noise).argmax(axis=1), np.ones(runs, dtype=np.int64)
 
     def chance(self, what: str) -> Chance:
-        """This setting in short."""
-        chosen, _ = self.simulated()
-        method, scores = self.settled(), self.scores()
+        """This case in short.
+
+        Args:
+            what: the case, in words.
+        """
+        (chosen, _), method, scores = self.simulated, self.method, self.scores
         default = method.default if isinstance(method, ProposeTest) else 0
-        found = scores[np.where(chosen < 0, default, chosen)]
-        gap = float(_BEST - found.mean())
-        (event,) = self.events()
-        noise = 2 / (_effective(method) * event.epsilon)
-        return Chance(what, event.epsilon, noise, gap, 1 - gap / float(_BEST - scores.mean()))
+        gap = float(_BEST - scores[np.where(chosen < 0, default, chosen)].mean())
+        noise = 2 / (self.units * self.event.epsilon)
+        return Chance(what, self.event.epsilon, noise, gap, 1 - gap / float(_BEST - scores.mean()))
 
 
-def _effective(method: ProposeTest | NoisyMax) -> int:
-    """Units that the noise is measured by: fewer than there are, if rows to score on are protected and few."""
-    assert method.units is not None
-    return max(1, method.units * STEPS // method.sensitivity(method.units))
-
-
-def expect_choice(choice: Choice, books: Books) -> ChoicePlan:
-    """What `plan` says about `ProposeTest` and `NoisyMax`; `books` looks the events up in a ledger."""
-    method, events = choice.settled(), choice.events()
-    choice.seal.check(choice.clients)
-    chosen, made = choice.simulated()
-    chance = choice.chance("as planned")
-    assert method.units is not None
-    return ChoicePlan(
-        units=method.units,
-        candidates=len(choice.candidates),
-        method=method.to_json(),
-        privacy=choice.privacy,
-        spread=choice.spread,
-        tests=events[0].times,
+def expect_selection(prospect: Prospect) -> SelectionPlan:
+    """What `plan` says about `ProposeTest` and `NoisyMax`."""
+    spread = number("spread", prospect.assumed(spread=SPREAD)["spread"], 0, 0.95, "(]")
+    selection = Selection(prospect, spread)
+    chance, (chosen, made) = selection.chance("as planned"), selection.simulated
+    assert selection.method.units is not None
+    return SelectionPlan(
+        _verdict(chance),
+        **prospect.common(),
+        units=selection.method.units,
+        spread=spread,
+        tests=selection.event.times,
         made=float(made.mean()),
         nothing=float((chosen < 0).mean()),
         chance=chance,
-        instead=tuple(_instead(choice)),
-        charge=choice.charge(events),
-        ledger=books(events),
-        verdict=_verdict(chance),
+        instead=tuple(_instead(selection)),
     )
 
 
-def _instead(choice: Choice) -> list[Chance]:
+def _instead(selection: Selection) -> list[Chance]:
     """What else one could do."""
-    method, privacy, found = choice.method, choice.privacy, []
+    prospect, found = selection.prospect, []
+    method, privacy = prospect.study.given, prospect.privacy
+    assert isinstance(method, ProposeTest | NoisyMax)
 
     def other(what: str, **changes: Any) -> None:
         with suppress(SettingError):  # an alternative that is not possible is not one
-            found.append(replace(choice, **changes).chance(what))
+            found.append(replace(selection, prospect=prospect.changed(**changes)).chance(what))
 
     for times in (5, 25):
         if privacy.unit == "record" and method.voters * times <= MOST_VOTERS:
             other(f"{method.voters * times} voters per client", method=replace(method, voters=method.voters * times))
         elif privacy.unit == "client":
-            other(f"{choice.clients * times} clients", clients=choice.clients * times)
+            other(f"{prospect.clients * times} clients", clients=prospect.clients * times)
     if isinstance(method, ProposeTest):
         for granularity in (0.02, 0.05, 0.1, 0.2):
             if granularity != method.granularity:
                 other(f"granularity {granularity:g}", method=replace(method, granularity=granularity))
         other("NoisyMax instead", method=NoisyMax(method.voters, validation=method.validation, losses=method.losses))
-    if (doubled := choice.doubled()) is not None:
+    if (doubled := prospect.doubled()) is not None:
         other(f"epsilon {doubled.epsilon:g}", privacy=doubled)
     return found
 

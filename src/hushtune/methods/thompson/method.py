@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from hushtune.privacy.calibration import calibrate, events_of
 from hushtune.privacy.guarantee import DELTA_RANGE, EPSILON_RANGE, Privacy
 from hushtune.privacy.noise.base import Noise
 from hushtune.seals.base import Seal
+
+if TYPE_CHECKING:
+    from hushtune.methods.plan import Plan, Prospect
 
 SHORTEST = 1e-9  # norm
 STEPS = 1_024  # of the integer grid: the norm of an agent's vector
@@ -369,6 +372,12 @@ class Thompson(Method):
         """All votes of so many agents."""
         ballot = self.votes("", candidates, 0, ())
         return float(ballot.k * ballot.vote * answered) if self.final == "vote" else None
+
+    def plan(self, prospect: Prospect) -> Plan:
+        """Whether agents hear each other through the noise."""
+        from hushtune.methods.thompson.plan import expect_sharing
+
+        return expect_sharing(prospect)
 
     def run(self, run: Openings) -> Config:
         """Algorithm 1, and then the vote."""

@@ -8,27 +8,27 @@ between the vectors that agents follow and the same vectors without noise.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
-from hushtune.methods.plan import Books, Setting
+from hushtune.core.checks import number
+from hushtune.methods.plan import Plan, Prospect
 from hushtune.methods.thompson.method import STEPS, Thompson
 from hushtune.methods.thompson.regions import Weights, attention
 from hushtune.privacy.accounting import renyi_epsilon
-from hushtune.privacy.calibration import calibrate, plan_of
-from hushtune.privacy.guarantee import Privacy
 
 AGREEMENT = 0.6
-HEARD, LOST = 0.65, 0.3  # cosines: from here on sharing helped, and below it did not, in `hushtune bench fts`
+HEARD, LOST = 0.65, 0.3  # cosines: from here on sharing helped, and below it did not, in `python -m experiments fts`
 _MOST = 10_000_000  # clients
 
 
 @dataclass(frozen=True)
 class Hearing:
-    """One setting.
+    """One case.
 
     Args:
-        what: the setting.
+        what: the case.
         multiplier: standard deviation of the noise, in units of one agent's largest contribution.
         cosine: between the vectors that agents follow in the last round and the same without noise.
     """
@@ -39,137 +39,152 @@ class Hearing:
 
 
 @dataclass(frozen=True)
-class SharingPlan:
-    """What to expect of a run of `Thompson`.
+class ThompsonPlan(Plan):
+    """What to expect of a run of `Thompson`; `charge` has the cost by Rényi divergences beside it.
 
     Args:
-        clients: asked.
-        candidates: of the final vote.
-        method: its settings, all of them filled in.
-        privacy: the guarantee.
-        seal: name and numbers.
         agreement: how long the mean of the agents' vectors is, where a single one may be 1; assumed. Posterior means
             of nearly equal objectives had .8, of very different ones .3, samples of the posterior .3.
         multiplier: standard deviation of the noise, in units of one agent's largest contribution.
         first: cosine between the first opened vectors and the same without noise.
         last: the same for the vectors that agents follow in the last round.
         enough: from how many clients on agents hear each other at the same epsilon and delta; None beyond 10 million.
-        instead: other settings.
-        charge: what the run alone costs, and the rule that it is stated under; `renyi` is the figure beside it.
-        ledger: the ledger before and after the run, if one was given.
-        verdict: all this in a sentence.
+        instead: other cases.
     """
 
-    clients: int
-    candidates: int
-    method: dict[str, Any]
-    privacy: Privacy
-    seal: dict[str, Any]
     agreement: float
     multiplier: float
     first: float
     last: float
     enough: int | None
     instead: tuple[Hearing, ...]
-    charge: dict[str, Any]
-    ledger: dict[str, Any] | None
-    verdict: str
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
+    def lines(self) -> Iterator[str]:
+        """Noise, how much of the signal is left, and what else one could do."""
+        method = self.method
+        assert isinstance(method, Thompson)
+        yield self.setting(
+            f"{self.clients} clients, {method.rounds} openings in {method.iterations} iterations, "
+            f"P = {method.regions}, {method.features} features, rate {method.rate:g}"
+        )
+        yield f"Noise: {self.multiplier:.2f} times the largest that one agent contributes, on every entry"
+        yield (
+            f"Signal left (cosine), if the mean of the agents' vectors is {self.agreement:g} as long as one may be:\n"
+            f"  after the first opening {self.first:.3f}   in the end {self.last:.3f}"
+        )
+        if self.enough is not None:
+            yield f"Agents hear each other (cosine {HEARD:g}) from about {self.enough:,} clients on, at the same noise"
+        yield "What else you could do:"
+        for other in self.instead:
+            yield f"  {other.what:38} noise {other.multiplier:8.2f}   signal left {other.cosine:.3f}"
 
 
 @dataclass(frozen=True)
-class Sharing(Setting[Thompson]):
-    """Agents who would share, and how far they agree."""
+class Sharing:
+    """Agents who would share, and how far they agree.
 
+    Args:
+        prospect: the run.
+        agreement: how long the mean of their vectors is, where a single one may be 1.
+    """
+
+    prospect: Prospect
     agreement: float
 
+    @property
+    def method(self) -> Thompson:
+        """Settled: its rounds and regions are known."""
+        assert isinstance(self.prospect.study.method, Thompson)
+        return self.prospect.study.method
+
+    @property
     def multiplier(self) -> float:
         """Standard deviation of the noise, in units of one agent's largest contribution."""
-        bounds = self.settled().bounds(self.candidates)
-        return calibrate(bounds, self.privacy, self.rule, self.seal.noise_at).scale / STEPS
+        return self.prospect.noise.scale / STEPS
 
     def cosine(self, multiplier: float, iteration: int) -> float:
         """Of what agents follow in an iteration: the mean of all vectors so far, or the last ones."""
-        method = self.settled()
+        method, clients, seal = self.method, self.prospect.clients, self.prospect.seal
         assert method.regions is not None
-        weights = Weights(self.clients, method.regions, attention(iteration))
-        more = math.sqrt(self.clients / self.seal.honest(self.clients)) if self.seal.noise_at == "parties" else 1.0
-        noise = multiplier * more * weights.largest * math.sqrt(method.regions * method.features) / method.rate
+        attended = Weights(clients, method.regions, attention(iteration))
+        more = math.sqrt(clients / seal.honest(clients)) if seal.noise_at == "parties" else 1.0
+        noise = multiplier * more * attended.largest * math.sqrt(method.regions * method.features) / method.rate
         noise /= math.sqrt(iteration) if method.uses == "mean" else 1.0
         signal = self.agreement * math.sqrt(method.regions)
         return signal / math.hypot(signal, noise)
 
     def last(self, multiplier: float) -> float:
         """In the last round; 0 if nothing is shared."""
-        rounds = self.settled().rounds
+        rounds = self.method.rounds
         return self.cosine(multiplier, rounds) if rounds else 0.0
 
     def enough(self, multiplier: float) -> int | None:
-        """The fewest clients that hear each other with the same noise multiplier."""
-        low = high = max(4, self.settled().regions or 1)
-        while replace(self, clients=high).last(multiplier) < HEARD:
+        """The fewest clients that hear each other with the same noise multiplier, in as many rounds."""
+        low = high = max(4, self.method.regions or 1)
+        while self._with(high).last(multiplier) < HEARD:
             low, high = high, 2 * high
             if high > _MOST:
                 return None
         while high - low > max(1, low // 50):
             middle = (low + high) // 2
-            low, high = (middle, high) if replace(self, clients=middle).last(multiplier) < HEARD else (low, middle)
+            low, high = (middle, high) if self._with(middle).last(multiplier) < HEARD else (low, middle)
         return high
 
-    def heard(self, what: str) -> Hearing:
-        """This setting in short."""
-        multiplier = self.multiplier()
-        return Hearing(what, multiplier, self.last(multiplier))
+    def _with(self, clients: int) -> Sharing:
+        return replace(self, prospect=self.prospect.changed(clients=clients, method=self.method))
+
+    def heard(self, what: str, **changes: Any) -> Hearing:
+        """Another case in short.
+
+        Args:
+            what: the case, in words.
+            changes: what `Prospect.changed` takes.
+        """
+        other = replace(self, prospect=self.prospect.changed(**changes))
+        return Hearing(what, other.multiplier, other.last(other.multiplier))
 
 
-def expect_sharing(sharing: Sharing, books: Books) -> SharingPlan:
-    """What `plan` says about `Thompson`; `books` looks the events up in a ledger."""
-    method, privacy = sharing.settled(), sharing.privacy
-    sharing.seal.check(sharing.clients)
-    multiplier = sharing.multiplier()
-    noise = sharing.seal.noise(multiplier * STEPS)
-    events = plan_of(method.bounds(sharing.candidates), privacy, noise)
+def expect_sharing(prospect: Prospect) -> ThompsonPlan:
+    """What `plan` says about `Thompson`."""
+    agreement = number("agreement", prospect.assumed(agreement=AGREEMENT)["agreement"], 0, 1, "(]")
+    sharing = Sharing(prospect, agreement)
+    multiplier, rounds = sharing.multiplier, sharing.method.rounds
     last = sharing.last(multiplier)
-    return SharingPlan(
-        clients=sharing.clients,
-        candidates=len(sharing.candidates),
-        method=method.to_json(),
-        privacy=privacy,
-        seal=sharing.seal.to_json(),
-        agreement=sharing.agreement,
+    common = prospect.common()
+    common["charge"]["renyi"] = renyi_epsilon(prospect.events, prospect.privacy.delta)
+    return ThompsonPlan(
+        _verdict(sharing, last),
+        **common,
+        agreement=agreement,
         multiplier=multiplier,
-        first=sharing.cosine(multiplier, 1) if method.rounds else 0.0,
+        first=sharing.cosine(multiplier, 1) if rounds else 0.0,
         last=last,
-        enough=replace(sharing, method=method).enough(multiplier) if method.rounds else None,
+        enough=sharing.enough(multiplier) if rounds else None,
         instead=tuple(_instead(sharing)),
-        charge={**sharing.charge(events), "renyi": renyi_epsilon(events, privacy.delta)},
-        ledger=books(events),
-        verdict=_verdict(sharing, last),
     )
 
 
 def _instead(sharing: Sharing) -> list[Hearing]:
     """What else one could do."""
-    method, privacy = sharing.method, sharing.privacy
-    found = [replace(sharing, clients=5 * sharing.clients).heard(f"{5 * sharing.clients} clients")]
-    if (doubled := sharing.doubled()) is not None:
-        found.append(replace(sharing, privacy=doubled).heard(f"epsilon {doubled.epsilon:g}"))
+    prospect = sharing.prospect
+    method = prospect.study.given
+    assert isinstance(method, Thompson)
+    found = [sharing.heard(f"{5 * prospect.clients} clients", clients=5 * prospect.clients)]
+    if (doubled := prospect.doubled()) is not None:
+        found.append(sharing.heard(f"epsilon {doubled.epsilon:g}", privacy=doubled))
     if method.rate < 1:
-        found.append(replace(sharing, method=replace(method, rate=1.0)).heard("rate 1: nobody is left out"))
-    elif privacy.neighbours == "zero-out":
-        found.append(replace(sharing, method=replace(method, rate=0.25)).heard("rate 0.25"))
+        found.append(sharing.heard("rate 1: nobody is left out", method=replace(method, rate=1.0)))
+    elif prospect.privacy.neighbours == "zero-out":
+        found.append(sharing.heard("rate 0.25", method=replace(method, rate=0.25)))
     if method.features > 20:
-        found.append(replace(sharing, method=replace(method, features=20)).heard("20 features"))
-    if (sharing.settled().rounds or 0) > 5:
-        found.append(replace(sharing, method=replace(method, rounds=5)).heard("5 rounds"))
+        found.append(sharing.heard("20 features", method=replace(method, features=20)))
+    if (sharing.method.rounds or 0) > 5:
+        found.append(sharing.heard("5 rounds", method=replace(method, rounds=5)))
     return found
 
 
 def _verdict(sharing: Sharing, cosine: float) -> str:
-    if not sharing.settled().rounds:
+    if not sharing.method.rounds:
         return "Nothing is shared: agents tune alone, and only the final vote costs privacy."
     said = f"of what agents follow in the end, a share of {cosine:.2f} (cosine) is signal"
     if cosine >= HEARD:

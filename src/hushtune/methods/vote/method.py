@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from hushtune.client.rows import MOST_VOTERS
 from hushtune.core.checks import integer, number
@@ -18,6 +18,9 @@ from hushtune.privacy.bounds import Bound, KHot
 from hushtune.privacy.calibration import events_of
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.noise.base import Noise
+
+if TYPE_CHECKING:
+    from hushtune.methods.plan import Plan, Prospect
 
 _BALLOTS = ("top", "approval", "soft")
 _DECODINGS = ("smooth", "argmax")
@@ -101,6 +104,12 @@ class Vote(Method):
     def bounds(self, candidates: Candidates) -> tuple[Bound, ...]:
         """One sum of ballots."""
         return (self.query(candidates, 0).bound,)
+
+    def plan(self, prospect: Prospect) -> Plan:
+        """The odds of a good choice, for ballot="top"; of other ballots noise and cost."""
+        from hushtune.methods.vote.plan import expect_votes
+
+        return expect_votes(prospect, self.voters) if self.ballot == "top" else prospect.costs()
 
     def variants(self) -> Mapping[str, Vote]:
         """Both ways to decode the same sum."""

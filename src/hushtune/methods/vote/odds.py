@@ -1,27 +1,31 @@
 """How likely a vote is to choose well, before any data is touched: a model of agreement, simulated, and a bound.
 
 The model is DP-HYPE's (section V-B): some candidates are good, the others bad; each voter's loss of a candidate is
-normal around 0 or around 1, with one standard deviation for all. It is vectorised over repetitions, voters and
-candidates.
+normal around 0 or around 1, with one standard deviation for all. Ballots are simulated, vectorised over repetitions,
+voters and candidates; given the ballots, the chance of a good choice under noise is computed, not drawn.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtune.core.arrays import FloatArray, IntArray
+from hushtune.core.arrays import BoolArray, FloatArray, IntArray
 from hushtune.core.checks import integer, number
 from hushtune.core.errors import SettingError
 from hushtune.core.space import Candidates
 from hushtune.methods.decode import smooth
 
 _AT_ONCE = 10_000_000  # losses held in memory at one time
-_MOST = 100_000_000  # losses drawn in all; beyond, sums of ballots are drawn from a normal distribution
-_POOL = 20_000  # ballots from which that distribution is computed
+MOST_LOSSES = 100_000_000  # drawn in all; beyond, sums of ballots are drawn from a normal distribution
+_POOL = 5_000  # ballots from which that distribution is computed
+_FINEST = 2_048  # different noisy counts that are told apart where a chance is computed
+_SMALLEST = 1e-300  # a probability whose logarithm is still finite
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,9 @@ class Agreement:
             raise SettingError(f"`good <= candidates` must hold, but got good={self.good}, candidates={candidates}")
 
 
+# ---- ballots -----------------------------------------------------------------------------------------
+
+
 def counts(
     voters: int,
     candidates: int,
@@ -58,12 +65,13 @@ def counts(
     agreement: Agreement,
     repetitions: int,
     rng: np.random.Generator,
+    most: int = MOST_LOSSES,
 ) -> Mapping[int, IntArray]:
     """Noise-free counts for each k, shape (repetitions, candidates); the good candidates come first.
 
-    The same losses are ranked for all k.
+    The same losses are ranked for all k. If more than `most` losses would be drawn, sums of ballots are.
     """
-    if voters * candidates * repetitions > _MOST:
+    if voters * candidates * repetitions > most:
         return {k: _normal_counts(voters, candidates, k, agreement, repetitions, rng) for k in ks}
     found: dict[int, list[IntArray]] = {k: [] for k in ks}
     batch = max(1, _AT_ONCE // (voters * candidates))
@@ -76,7 +84,7 @@ def counts(
 
 def _ballots(
     voters: int, candidates: int, ks: Sequence[int], agreement: Agreement, rng: np.random.Generator
-) -> Mapping[int, NDArray[np.bool_]]:
+) -> Mapping[int, BoolArray]:
     """Ballots for each k, shape (voters, candidates)."""
     losses = rng.standard_normal((voters, candidates), dtype=np.float32)
     losses *= np.float32(agreement.overlap)
@@ -123,41 +131,103 @@ def _vote_chance(candidates: int, k: int, agreement: Agreement) -> float:
 
     An integral over the candidate's own loss; given it, the others are below it independently of each other.
     """
-    from scipy.stats import binom, norm
-
     good, bad = agreement.good - 1, candidates - agreement.good
-    spread = max(agreement.overlap, 1e-6)
     own = np.linspace(-9, 9, 2_001)  # in standard deviations
-    masses = norm.pdf(own) * (own[1] - own[0])  # the trapezoidal rule: exact here
-    below = np.arange(k)
-    from_good = binom.pmf(below, good, norm.cdf(own)[:, None])
-    from_bad = binom.cdf(k - 1 - below, bad, norm.cdf(own - 1 / spread)[:, None])
+    masses = np.exp(-own * own / 2) * (own[1] - own[0]) / math.sqrt(2 * math.pi)  # the trapezoidal rule: exact here
+    from_good = _binomial(k, good, _normal(own))
+    from_bad = _binomial(k, bad, _normal(own - 1 / max(agreement.overlap, 1e-6))).cumsum(axis=1)[:, ::-1]
     return float((from_good * from_bad).sum(axis=1) @ masses)
 
 
-def noise(variance: float, shape: tuple[int, ...], rng: np.random.Generator) -> IntArray:
-    """Skellam noise for a simulation: the difference of two Poisson variables."""
-    half = np.full(shape, variance / 2)
-    drawn: IntArray = rng.poisson(half) - rng.poisson(half)
-    return drawn
+def _normal(x: FloatArray) -> FloatArray:
+    """P[N(0, 1) <= x]."""
+    return np.array([math.erfc(-value / math.sqrt(2)) / 2 for value in x.tolist()])
 
 
-def success(found: IntArray, good: int, variance: float, rng: np.random.Generator) -> float:
-    """How often the largest noisy count is a good candidate's; `found` as `counts` gives it."""
-    ties = rng.random(found.shape) / 2
-    best = np.argmax(found + noise(variance, found.shape, rng) + ties, axis=1)
-    return float(np.mean(best < good))
+def _binomial(values: int, times: int, chance: FloatArray) -> FloatArray:
+    """P[Bin(times, chance) = j] for j = 0..values-1, shape (chances, values)."""
+    factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, max(values, times) + 1)))])
+    j = np.arange(min(values, times + 1))
+    ways = factorials[times] - factorials[j] - factorials[times - j]
+    yes, no = (np.log(np.maximum(p, _SMALLEST))[:, None] for p in (chance, 1 - chance))
+    found = np.zeros((len(chance), values))
+    found[:, : len(j)] = np.exp(ways + j * yes + (times - j) * no)
+    return found
+
+
+# ---- a good choice -----------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def skellam_cdf(variance: float) -> tuple[int, FloatArray]:
+    """A number `far`, and P[Skellam(variance) <= x] for x = -far..far, beyond which nothing is to be expected.
+
+    By the Fourier transform of its characteristic function exp(variance (cos t - 1)): to about 1e-15, enough for odds.
+    """
+    far = int(12 * math.sqrt(variance)) + 12
+    length = 1 << (2 * far + 1).bit_length()
+    angles = np.arange(length // 2 + 1) * (2 * math.pi / length)
+    masses = np.fft.irfft(np.exp(variance * (np.cos(angles) - 1)), length)
+    cumulated: FloatArray = np.cumsum(np.concatenate([masses[-far:], masses[: far + 1]]))
+    found = np.clip(cumulated, _SMALLEST, 1.0)
+    found.setflags(write=False)
+    return far, found
+
+
+def success(found: IntArray, good: int, variance: float) -> float:
+    """The chance that the largest noisy count is a good candidate's, averaged over the counts.
+
+    Exact for Skellam noise but for ties of a good and a bad candidate, which each wins half of. Whichever is largest,
+    only how many candidates have a count matters, not which: P[no bad one is above x] is a product over counts.
+
+    Args:
+        found: as `counts` gives it.
+        good: how many come first.
+        variance: of the noise on each count.
+    """
+    if good == found.shape[1]:
+        return 1.0
+    if variance == 0:
+        ahead = found[:, :good].max(axis=1) - found[:, good:].max(axis=1)
+        return float(np.mean((1 + np.sign(ahead)) / 2))
+    far, _ = skellam_cdf(variance)
+    best = found.max(axis=1)
+    step = -(-(int(best.max()) - int(best.min()) + 3 * far) // _FINEST)  # 1, unless votes alone differ by thousands
+    far, cdf = skellam_cdf(variance / step**2)
+    best, found = best // step, found // step
+    first, last = int(best.min()) - far, int(best.max()) + far  # where the largest noisy count is to be expected
+    lowest = first - far  # below, a count has no chance to reach that far
+    here = np.arange(first - 1, last + 1) - np.arange(lowest, int(best.max()) + 1)[:, None]
+    below = np.log(cdf)[np.clip(here, -far, far) + far]
+    below[here < -far] = math.log(_SMALLEST)
+    no_good, no_bad = (
+        np.exp(np.maximum(_how_many(part, lowest, len(here)) @ below, math.log(_SMALLEST)))
+        for part in (found[:, :good], found[:, good:])
+    )
+    wins = np.diff(no_good, axis=1) * (no_bad[:, 1:] + no_bad[:, :-1]) / 2
+    return float(np.clip(wins.sum(axis=1), 0.0, 1.0).mean())
+
+
+def _how_many(found: IntArray, lowest: int, width: int) -> FloatArray:
+    """How many candidates have each count from `lowest` on, shape (repetitions, width); lower ones are left out."""
+    row, column = np.nonzero(found >= lowest)
+    at = row * width + (found[row, column] - lowest)
+    counted: NDArray[np.intp] = np.bincount(at, minlength=len(found) * width)
+    return counted.reshape(len(found), width).astype(np.float64)
 
 
 def smooth_success(
     found: IntArray, good: int, cast: int, variance: float, candidates: Candidates, rng: np.random.Generator
 ) -> float:
-    """The same for smooth decoding, if good candidates lie together: around a random centre, the nearest ones."""
+    """The same for smooth decoding, if good candidates lie together: around a random centre, the nearest ones.
+
+    Noise is drawn here, in the normal approximation: what smoothing makes of it has no formula.
+    """
     hits = 0
     for row in found:
         place = _region(candidates.encoded, good, rng)
-        noisy = np.empty(len(row), dtype=np.int64)
-        noisy[place] = row + noise(variance, row.shape, rng)
+        noisy = np.empty(len(row))
+        noisy[place] = row + np.rint(rng.normal(0.0, math.sqrt(variance), row.shape))
         hits += int(smooth(noisy, cast, variance, candidates).best in set(place[:good].tolist()))
     return hits / len(found)
 
@@ -176,8 +246,6 @@ def bound(found: IntArray, good: int, variance: float) -> float:
     The theorem is about normal noise. The same union bound holds with the exact tail of the integer noise; where that
     is lower, it is taken.
     """
-    from scipy.stats import skellam
-
     bad = found.shape[1] - good
     if bad == 0:
         return 1.0
@@ -187,5 +255,15 @@ def bound(found: IntArray, good: int, variance: float) -> float:
         return float(np.mean(ahead)) if variance == 0 else 0.0
     gap = gaps[ahead].astype(np.float64)
     normal = np.sqrt(variance / np.pi) / gap * np.exp(-(gap**2) / (4 * variance))
-    exact = skellam.sf(gap - 1, variance, variance)
+    far, cdf = skellam_cdf(2 * variance)  # of the difference of two noises
+    exact = cdf[np.maximum(far - gaps[ahead], 0)]
     return float(np.maximum(0, 1 - bad * np.maximum(normal, exact)).sum() / len(gaps))
+
+
+def loudest(variance: float, size: int) -> float:
+    """The mean of the largest of `size` noise values: the sum over x >= 0 of P[max > x], less what is below 0."""
+    if variance == 0:
+        return 0.0
+    far, cdf = skellam_cdf(variance)
+    largest = cdf**size  # P[max <= x]
+    return float(np.sum(1 - largest[far:]) - np.sum(largest[:far]))
