@@ -132,7 +132,7 @@ class Prospect:
 
     @property
     def candidates(self) -> Candidates:
-        """The public list."""
+        """The public list to choose from."""
         return self.study.facts.candidates
 
     @property
