@@ -17,7 +17,7 @@ from hushtune.core.errors import AbortedError, RefusedError, WireError
 from hushtune.core.wire import pack, unpack
 from hushtune.seals.ends import Due
 from hushtune.seals.forms import Form
-from hushtune.seals.threshold.circuits import MOST_OPENINGS, PARAMETERS, Circuit, segments
+from hushtune.seals.threshold.circuits import MOST_OPENINGS, PARAMETERS, segments
 from hushtune.seals.threshold.process import Sidecar
 
 pytestmark = pytest.mark.mhe
@@ -132,11 +132,10 @@ def test_a_set_of_keys_opens_only_so_much(room: Make) -> None:
 
 def test_mismatched_parameters_are_refused(room: Make) -> None:
     small, large = (ht.Threshold(ring=ring, smudging=0.0).circuit(None, 2, 8, 5) for ring in sorted(PARAMETERS))
-    given: list[Circuit] = [small, small, large]
-
-    here = room(2, circuits=lambda form, clients, largest, length: given.pop(0) if len(given) > 1 else given[0])
+    here = room(2, circuits=lambda *asked: small)
     here.open(None, COUNTS[:2], 8)
-    here.server._circuits = lambda form, clients, largest, length: (small, 0.0)  # while clients derive the other ring
+    here.circuit = lambda *asked: large  # what clients derive from the next request
+    here.server._circuits = lambda *asked: (small, 0.0)
     with pytest.raises(AbortedError, match="other parameters than the keys were made for"):
         here.open(None, COUNTS[:2], 8)
 
