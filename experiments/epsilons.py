@@ -12,7 +12,7 @@ DELTA = 1e-5
 
 def privacy_of(epsilon: float) -> Privacy | None:
     """The guarantee of an arm; infinity stands for none."""
-    return Privacy(epsilon, DELTA) if math.isfinite(epsilon) else None
+    return None if epsilon == math.inf else Privacy(epsilon, DELTA)
 
 
 def read_epsilons(text: str) -> list[float]:

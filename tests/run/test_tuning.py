@@ -114,17 +114,6 @@ def test_a_simulation_repeats_and_charges_nothing(make_clients: Make, candidates
     assert not list(home.glob("**/ledger*.db"))
 
 
-def test_reference_figures_of_a_simulation(make_clients: Make, candidates: ht.Candidates) -> None:
-    reference = ht.Client((np.zeros((1, 1)), np.array([0.3])), distance)
-    result = tune(make_clients(20), candidates, simulation=ht.Simulation(1, reference, draws=7))
-    figures = result.simulation["figures"] if result.simulation else {}
-    assert figures["opt"] == 1.0
-    assert figures["random_guess"] == pytest.approx(1 - np.mean(np.abs(np.linspace(0, 1, 11) - 0.3)))
-    assert figures["draws"] == 7
-    assert set(figures["means"]) == {"argmax", "smooth"}
-    assert all(figures["random_guess"] < value <= 1 for value in figures["means"].values())
-
-
 def test_real_noise_is_fresh_every_time(make_clients: Make, candidates: ht.Candidates, tmp_path: Path) -> None:
     runs = [tune(make_clients(9), candidates, home=tmp_path / str(i)).opened[0].blocks["votes"] for i in range(3)]
     assert len({tuple(votes) for votes in runs}) == 3
@@ -262,20 +251,6 @@ def test_mistakes_that_do_not_depend_on_data_are_refused_before_they_cost(
     with pytest.raises(ht.SettingError, match="privacy must be a Privacy, but got 1.0"):
         tune([ht.Client((np.zeros((1, 1)), np.zeros(1)), distance)], candidates, privacy=1.0)
     assert not list(home.glob("**/ledger*.db"))
-
-
-def test_a_reference_with_failed_candidates(make_clients: Make, candidates: ht.Candidates) -> None:
-    @ht.objective
-    def sometimes(config: ht.Config, data: ht.Rows) -> float:
-        return float("nan") if config["x"] > 0.5 else config["x"]
-
-    def figures(objective: Any) -> Any:
-        reference = ht.Client((np.zeros((1, 1)), np.zeros(1)), objective)
-        return tune(make_clients(5), candidates, simulation=ht.Simulation(1, reference, draws=2)).simulation
-
-    assert figures(sometimes)["figures"]["random_guess"] == pytest.approx((1 + 0.9 + 0.8 + 0.7 + 0.6 + 6 * 0.5) / 11)
-    with pytest.raises(ht.SettingError, match="all of them failed"):
-        figures(ht.objective(lambda config, data: float("nan")))
 
 
 SEALS = [ht.Clear(), ht.Masked()]

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import hushtune as ht
-from hushtune.review.pages.plots import round_ticks
 from hushtune.review.pages.result import page
 
 SECTIONS = {
@@ -186,14 +185,6 @@ def test_more_candidates_than_fit_are_cut_but_the_chosen_one_stays(tmp_path: Pat
     assert "(120 of 300 shown)" in text
     assert text.count('class="opened chosen"') == 1
     read(text)
-
-
-@pytest.mark.parametrize(("low", "high"), [(0, 1), (-38.2, 91.0), (0, 100_000), (-0.5, 0.5)])
-def test_ticks_are_round_and_cover_the_range(low: float, high: float) -> None:
-    found = round_ticks(low, high)
-    assert found[0] <= low
-    assert found[-1] >= high
-    assert 3 <= len(found) <= 9
 
 
 def test_a_folder_without_a_result(tmp_path: Path) -> None:
