@@ -9,7 +9,7 @@ JOBS ?= 2
 FAST := OMP_NUM_THREADS=1 $(if $(wildcard /dev/shm/.),TMPDIR=/dev/shm)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-long test-torch test-dpsgd test-flower test-mhe test-browser test-release matrix screenshots bench docs docs-check lint format dist licences clean
+.PHONY: help demo installs test test-all test-long test-torch test-dpsgd test-flower test-mhe test-browser test-release matrix screenshots bench docs docs-check lint format dist licences clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -115,6 +115,14 @@ lint: $(VENV)/dev ## formatting, lint, types
 format: $(VENV)/dev ## rewrite files in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# one call of pip finds versions that go together, and is faster than one for each extra
+EXTRAS := dev torch dpsgd flower browser docs release
+COMMA := ,
+installs: $(VENV)/test ## all that the other targets would install, at once
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$(subst $() ,$(COMMA),$(EXTRAS))]'
+	@touch $(addprefix $(VENV)/,$(EXTRAS))
+	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/hushtune mhe setup
 
 test-all: test test-long lint docs test-torch test-dpsgd test-flower test-mhe docs-check test-browser test-release ## everything
 

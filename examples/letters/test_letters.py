@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
+from types import SimpleNamespace
 
+import pytest
 from hushtune_letters import FolderFederation, Machine
 
 import hushtune as ht
@@ -49,12 +52,20 @@ def distance(config: ht.Config, data: ht.Rows) -> float:
     return float(abs(config["x"] - data.y[0]))
 
 
-def test_a_machine_that_is_silent_has_dropped_out(tmp_path: Path) -> None:
+def test_a_machine_that_is_silent_has_dropped_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for it here: time passes as soon as all others have answered."""
     clients = [ht.Client(([[0.0]], [0.5]), distance) for _ in range(4)]
     candidates = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=5)
     with folder_federation(clients, tmp_path) as there:
         (tmp_path / "shared" / "gone").mkdir()
-        names = [*there.roster.ids, "gone"]
+        names, now = [*there.roster.ids, "gone"], [0.0]
+
+        def clock() -> float:
+            if not any(list((tmp_path / "shared" / name).glob("*.letter")) for name in there.roster.ids):
+                now[0] += 7.0  # of 20: what has just arrived is still read
+            return now[0]
+
+        monkeypatch.setattr("hushtune_letters.time", SimpleNamespace(monotonic=clock, sleep=time.sleep))
         federation = FolderFederation(tmp_path / "shared", names, tmp_path / "server", timeout=20)
         result = ht.tune(federation, candidates, method=ht.Vote(1), seal=ht.Clear(dropouts=0.4), observer=ht.Silent())
     assert result.config == {"x": 0.5}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ def package(module: str) -> str:
     return ALIASES.get(top, top)
 
 
+@cache
 def modules() -> dict[str, Path]:
     found = {}
     for path in sorted(ROOT.rglob("*.py")):
@@ -41,6 +43,7 @@ def modules() -> dict[str, Path]:
     return found
 
 
+@cache
 def imports(path: Path) -> set[str]:
     """Every hushtune module a file imports, wherever the import stands."""
     known, found = modules(), set()
