@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 from collections.abc import Callable
@@ -119,3 +120,13 @@ def test_values_that_hide_their_content_are_told_apart() -> None:
     assert fingerprint(Numbers("d", [1.0])) != fingerprint(Numbers("d", [2.0]))
     data = np.arange(3.0)
     assert fingerprint(np.ma.array(data, mask=[1, 0, 0])) != fingerprint(np.ma.array(data, mask=[0, 0, 1]))
+
+
+def test_copying_an_object_does_not_change_what_its_class_is() -> None:
+    class Fresh:
+        pass
+
+    before = fingerprint(Fresh())
+    copy.deepcopy(Fresh())
+    assert "__slotnames__" in vars(Fresh)
+    assert fingerprint(Fresh()) == before

@@ -102,6 +102,8 @@ class _Feed:
         if kind.__module__.split(".")[0] in _OTHERS:
             return
         for name, item in sorted(vars(kind).items()):
+            if name == "__slotnames__":  # written into a class when one of its objects is first copied or pickled
+                continue
             plain = item.__func__ if isinstance(item, staticmethod | classmethod) else item
             if isinstance(plain, property):
                 plain = plain.fget
