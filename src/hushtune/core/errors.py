@@ -63,6 +63,10 @@ class SpentError(HushtuneError):
     """
 
 
+class WorkerError(HushtuneError):
+    """A worker process could not be started, died where nothing may be left out, or sent what cannot be read."""
+
+
 class WireError(HushtuneError):
     """A message does not follow the wire format."""
 

@@ -1,0 +1,80 @@
+"""Inside a worker process (`core/workers.py`): it does one task after the other, until its line is cut."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import select
+import signal
+import sys
+import threading
+import traceback
+from contextlib import suppress
+from typing import Any
+
+from hushtune.core.errors import WorkerError, described
+
+
+def serve() -> None:
+    """Does what comes over the line, whose number is the first argument of this process."""
+    from multiprocessing.connection import Connection
+
+    number = int(sys.argv[1])
+    os.set_inheritable(number, False)
+    line: Connection[bytes, bytes] = Connection(number)
+    os.register_at_fork(after_in_child=line.close)  # else the line of a worker that died would stay open
+    threading.Thread(target=_end_with_parent, args=(number,), daemon=True).start()
+    line.send_bytes(b"started")
+    known = b""
+    with suppress(EOFError):
+        while True:
+            surroundings, task = line.recv_bytes(), line.recv_bytes()
+            if surroundings != known:
+                _enter(*pickle.loads(surroundings))
+                known = surroundings
+            line.send_bytes(_outcome(task))
+
+
+def _end_with_parent(number: int) -> None:
+    """Waits until nobody is at the other end; kills this process then, whatever it does, and what it has started.
+
+    Not by asking the system for a signal when the parent dies (prctl): that is sent when the parent's thread ends.
+    """
+    poll = select.poll()
+    poll.register(number, 0)  # nothing but the end of the line
+    poll.poll()
+    os.killpg(0, signal.SIGKILL)
+
+
+def _enter(folder: str | None, environment: dict[str, str]) -> None:
+    """Works where its parent now is, and with its environment: either may have changed since the worker was started."""
+    if folder is not None:
+        with suppress(OSError):
+            os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+
+
+def _outcome(content: bytes) -> bytes:
+    """What a task gave: its value, what it raised, or that it cannot be read here."""
+    import cloudpickle
+
+    kind: str
+    value: Any
+    try:
+        function, task = pickle.loads(content)
+    except BaseException:  # a class that is found in the parent only, or whatever a user's own class raises
+        return pickle.dumps(("unreadable", None))
+    try:
+        kind, value = "done", function(*task)
+    except BaseException as error:
+        error.add_note(f"\nIn a worker process:\n{traceback.format_exc()}")
+        kind, value = "raised", error
+    try:
+        found: bytes = cloudpickle.dumps((kind, value))
+        if kind == "raised":
+            pickle.loads(found)  # not every error can be made again
+    except Exception as error:
+        told = described(value) if kind == "raised" else f"what a task returned cannot be sent: {described(error)}"
+        found = pickle.dumps(("raised", WorkerError(told)))
+    return found
