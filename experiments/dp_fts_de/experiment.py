@@ -20,10 +20,10 @@ from threadpoolctl import threadpool_limits
 
 from experiments.dp_fts_de.simulation import Arm, Task, run
 from experiments.dp_fts_de.tasks import REAL, repeated, synthetic, tabulated
-from hushtune.client.search.base import default_jobs
 from hushtune.core.checks import integer
 from hushtune.core.errors import SettingError
 from hushtune.core.observer import Observer
+from hushtune.core.workers import default_jobs, in_order
 from hushtune.methods.thompson.method import Thompson
 from hushtune.privacy.accounting import epsilon_of
 from hushtune.privacy.events.sums import GaussianVector
@@ -183,18 +183,15 @@ def measured(
     observer: Observer,
 ) -> dict[str, list[dict[str, Any]]]:
     """All runs of all arms, by arm and in the order of seeds."""
-    from joblib import Parallel, delayed
-
     keys = {
         (arm.name, seed): _key(label, arm, experiment.iterations, seed)
         for arm in arms
         for seed in range(experiment.seeds)
     }
     todo = [(arm, seed) for seed in range(experiment.seeds) for arm in arms if curves.get(keys[arm.name, seed]) is None]
-    calls = (delayed(_one)(task, arm, experiment.iterations, seed) for arm, seed in todo)
-    jobs = experiment.jobs or default_jobs()
+    calls = ((task, arm, experiment.iterations, seed) for arm, seed in todo)
     with observer.phase(f"{label}: runs", len(todo)) as advance:
-        outcomes = Parallel(n_jobs=jobs, return_as="generator")(calls) if todo else ()
+        outcomes = in_order(_one, calls, experiment.jobs or default_jobs())
         for (arm, seed), found in zip(todo, outcomes, strict=True):
             curves.keep(keys[arm.name, seed], found)
             advance(1)

@@ -13,9 +13,9 @@ import numpy as np
 
 from experiments.privtuna.published import Study, load
 from experiments.privtuna.strategies import SCALES
-from hushtune.client.search.base import default_jobs
 from hushtune.core.observer import Observer
 from hushtune.core.space import Config
+from hushtune.core.workers import default_jobs, in_order
 
 __all__ = ["load", "rows"]
 FIXED: Mapping[str, Config] = {  # what knows nothing of any client
@@ -35,12 +35,10 @@ def rows(
         jobs: processes; None for one per core.
         seeds: of the order in which configs of equal accuracy are taken, and of the surfaces' forests.
     """
-    from joblib import Parallel, delayed
-
     todo = [(study.seeded(seed), seed) for seed in range(seeds) for study in studies]
-    work = Parallel(n_jobs=min(jobs or default_jobs(), max(1, len(todo))), return_as="generator")
+    work = in_order(_derived, ((study,) for study, _ in todo), min(jobs or default_jobs(), max(1, len(todo))))
     with observer.phase("cases", len(todo)) as advance:
-        for (study, seed), derived in zip(todo, work(delayed(_derived)(study) for study, _ in todo), strict=True):
+        for (study, seed), derived in zip(todo, work, strict=True):
             yield from _compared(study, derived, seed)
             advance(1)
 

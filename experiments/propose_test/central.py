@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from experiments.propose_test.central_tasks import TASKS, Task
-from hushtune.client.search.base import default_jobs
 from hushtune.client.simulation import Simulation
 from hushtune.core import files
 from hushtune.core.checks import integer
 from hushtune.core.errors import SettingError
 from hushtune.core.observer import Observer, Silent
+from hushtune.core.workers import default_jobs, in_order
 from hushtune.methods.propose_test.method import NoisyMax, ProposeTest
 from hushtune.privacy.guarantee import Privacy
 from hushtune.training.central import By, fit
@@ -156,13 +156,10 @@ def _jobs(experiment: Experiment, task: Task) -> list[Job]:
 
 
 def _all(experiment: Experiment, jobs: Sequence[Job], observer: Observer) -> None:
-    from joblib import Parallel, delayed
-
     todo = [job for job in jobs if not job.path(experiment.folder).exists()]
     with observer.phase("models", len(jobs)) as advance:
         advance(len(jobs) - len(todo))
-        calls = (delayed(run)(job, experiment.folder) for job in todo)
-        for _ in Parallel(n_jobs=experiment.jobs or default_jobs(), return_as="generator_unordered")(calls):
+        for _ in in_order(run, ((job, experiment.folder) for job in todo), experiment.jobs or default_jobs()):
             advance(1)
 
 

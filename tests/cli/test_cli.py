@@ -194,7 +194,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     child.send_signal(signal.SIGINT)
     _, errors = child.communicate(timeout=60)
     assert child.returncode == 130
-    assert sum("the same command resumes" in line for line in errors.splitlines()) == 1  # loky may warn after it
+    assert sum("the same command resumes" in line for line in errors.splitlines()) == 1
 
 
 def test_plan_says_what_to_expect_and_touches_nothing(hushtune: Hushtune, tmp_path: Path, home: Path) -> None:

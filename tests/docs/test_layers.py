@@ -131,6 +131,21 @@ def test_only_release_asks_a_query_about_data() -> None:
     assert sorted(users) == ["client.release", "run.simulation"]
 
 
+def test_one_module_hands_tasks_to_other_processes() -> None:
+    """A second pool would need its own answer to workers that die, to Ctrl-C and to a parent that is killed."""
+    pools = re.compile(r"\b(joblib|loky|multiprocessing|concurrent\.futures)\b")
+    experiments = {path.stem: path for path in (PAGE.parents[1] / "experiments").rglob("*.py")}
+    users = [name for name, path in {**experiments, **modules()}.items() if pools.search(path.read_text())]
+    assert sorted(users) == ["core.serving", "core.workers"]
+
+
+def test_one_module_decides_what_a_failure_is() -> None:
+    """Nobody else sets a unit's failure, or catches whatever an objective may raise."""
+    for words in (".failure =", "put_failure(", "has_failure(", "format_exc("):
+        users = [name for name, path in modules().items() if words in path.read_text()]
+        assert sorted(set(users) - {"client.trials", "core.serving"}) == ["client.failures"], words
+
+
 def test_seeded_randomness_is_made_only_for_simulations() -> None:
     makers = [name for name, path in modules().items() if "SimulatedRandomness(" in path.read_text()]
     assert sorted(makers) == ["core.randomness", "federation.endpoint", "federation.local", "run.simulation"]

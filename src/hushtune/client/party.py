@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from hushtune.client import failures
 from hushtune.client.client import Client
 from hushtune.client.objectives.base import Objective, checked_losses
 from hushtune.client.rows import Parts, count_of, in_rows
 from hushtune.client.trials import TrialStore, from_study
 from hushtune.core.arrays import FloatArray
-from hushtune.core.errors import ObjectiveError, described
 from hushtune.core.fingerprint import fingerprint
 from hushtune.core.randomness import Randomness
 from hushtune.core.roster import Id
@@ -56,7 +56,7 @@ class Party:
     folder: Path = field(repr=False)
     randomness: Randomness = field(repr=False)
     ledger: Ledger | None = field(default=None, repr=False)
-    failure: str | None = field(default=None, repr=False)
+    failure: str | None = field(default=None, repr=False)  # why it has nothing to say (`client/failures.py`)
     sessions: dict[str, Any] = field(default_factory=dict, repr=False)  # by run: the client's end of its seal
     detached: bool = False  # whether what it begins for a run must outlive this process
     part: str = ""
@@ -78,8 +78,8 @@ class Party:
                 parts.check(self.data)
                 data, failure = parts.of(self.data), None
             except Exception as error:  # depends on the data, so it is nobody else's business
-                data, failure = [[] for _ in range(parts.voters)], f"rows cannot be split: {described(error)}"
-                self.log(failure)
+                what = "rows cannot be split"
+                data, failure = [[] for _ in range(parts.voters)], f"{what}: {failures.cannot(self, what, error)}"
             self._parts[parts] = [
                 Party(
                     self.id,
@@ -102,19 +102,14 @@ class Party:
         given = self.client.data
         if not callable(given) or hasattr(given, "__len__"):
             return given
-        try:
-            return in_rows(given())
-        except (Exception, KeyboardInterrupt):
-            raise
-        except BaseException as error:  # sys.exit, or the panic of a library
-            raise ObjectiveError(f"data cannot be loaded: {described(error)}") from None
+        return failures.loaded_by(lambda: in_rows(given()))
 
     def loaded(self) -> bool:
         """Whether there is data; if it cannot be loaded, the reason stays in the client's own log."""
         try:
             return self.data is not None
         except Exception as error:
-            self.log(f"data cannot be loaded: {described(error)}")
+            failures.cannot(self, "data cannot be loaded", error)
             return False
 
     @property
@@ -177,20 +172,9 @@ class Party:
         """Adds to what an adaptive search has found, from its trial number `start` on."""
         self.store.put_search(self.data_key, self.objective_key, key, start, found)
 
-    def fail(self, seed: int, reason: str) -> None:
-        """Notes that the objective failed: the reason goes to the log, its last line is kept for this run."""
-        self.log(f"objective failed: {reason}")
-        self.failure = reason.strip().splitlines()[-1]
-        self.store.put_failure(self.data_key, self.objective_key, seed)
-
-    def failed_before(self, seed: int) -> bool:
-        """Whether the objective failed in an earlier run with the same data and seed."""
-        return self.store.has_failure(self.data_key, self.objective_key, seed)
-
     def losses(self, configs: Sequence[Config], seed: int) -> FloatArray:
         """The client's losses, shape (configs,), scoring what is missing. NaN: no finite loss is known."""
-        if self.failure is not None:
-            raise ObjectiveError(self.failure)
+        failures.check(self)
         known = self._known(seed)
         if todo := self._unscored(configs, known):
             assert self.objective is not None

@@ -5,7 +5,6 @@ Nothing else in hushtune sends anything computed from a client's data. `respond`
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -15,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hushtune.client import failures
 from hushtune.client.party import Party
 from hushtune.client.query import Query
 from hushtune.client.request import Request
@@ -25,7 +25,6 @@ from hushtune.core.errors import (
     CacheError,
     LedgerError,
     MissingExtraError,
-    NoLossError,
     RefusedError,
     SettingError,
     WireError,
@@ -302,23 +301,14 @@ def _heads(rate: float, randomness: Randomness) -> bool:
 
 
 def _answer(query: Query, party: Party, private: bool) -> IntArray:
-    """One unit's vector within the bound.
-
-    When epsilon is set, a failure is a release too: the unit then contributes a vector that depends on no data. Either
-    way, the reason goes to the client's own log only.
-    """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a warning may quote data
-            return query.bound.check(query.answer(party))
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        party.log(f"no answer to '{query.name}', because: {described(error)}")
-        if not private:
-            known = isinstance(error, NoLossError)
-            raise RefusedError(str(error) if known else "objective failed; see the client's own log") from None
-        return query.bound.default(party.randomness)
+    """One unit's vector within the bound, or what stands in for it if the unit fails."""
+    return failures.answer_of(
+        party,
+        query.name,
+        lambda: query.bound.check(query.answer(party)),
+        lambda: query.bound.default(party.randomness),
+        private,
+    )
 
 
 def _accept(request: Request, due: Due, party: Party, roster: Roster, books: Books) -> Charge:

@@ -1,6 +1,7 @@
 """Plain values that everything else is made of: spaces, arrays, files, bytes on the wire, names and keys.
 
-Here lives what knows nothing of privacy, clients or runs. It imports from no other package of hushtune.
+Here lives what knows nothing of privacy, clients or runs, observers and worker processes too. It imports from no other
+package of hushtune.
 """
 
 from hushtune.core.lazy import public_names

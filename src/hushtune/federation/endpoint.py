@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hushtune.client.client import Client
+from hushtune.client.failures import kept_inside
 from hushtune.client.objectives.base import check_data, check_space
 from hushtune.client.party import Party
 from hushtune.client.release import Session, refused, respond, seat_of
@@ -112,14 +113,8 @@ class Endpoint:
         if not private and party.loaded():
             check_data(objective, party.data)  # with an epsilon, data of the wrong kind is a failure that nobody sees
         units = party.parts(request.parts)
-        try:
+        with kept_inside(party, units, private):
             search.fill(units, domain, self._jobs, unseen, private, apart=True)
-        except Exception as error:
-            if not private:
-                raise
-            party.log(f"cannot search: {described(error)}")
-            for unit in units:
-                unit.failure = described(error)
 
 
 def _named(nodes: Any) -> Roster:

@@ -16,7 +16,7 @@ from hushtune.client.party import Party
 from hushtune.client.release import respond
 from hushtune.client.rows import WHOLE, Parts
 from hushtune.client.search.adaptive import Adaptive
-from hushtune.client.search.base import Search, default_jobs
+from hushtune.client.search.base import Search
 from hushtune.client.trials import TrialStore
 from hushtune.core.checks import integer, kind
 from hushtune.core.errors import AbortedError, LedgerError, SettingError
@@ -26,6 +26,7 @@ from hushtune.core.observer import Observer
 from hushtune.core.randomness import SimulatedRandomness, SystemRandomness
 from hushtune.core.roster import Id, Roster, check_name
 from hushtune.core.space import Domain, Space
+from hushtune.core.workers import default_jobs
 from hushtune.federation.base import Dropped, Federation, Traffic, for_clients
 from hushtune.privacy.charges import Charge
 from hushtune.privacy.ledger import Ledger

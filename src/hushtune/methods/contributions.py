@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hushtune.client import failures
 from hushtune.client.pairs import FINEST, Pairs, blocks_of, written
 from hushtune.client.party import Party
 from hushtune.client.query import Query, register
@@ -17,7 +18,7 @@ from hushtune.client.search.adaptive import Adaptive
 from hushtune.client.search.base import Search
 from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import integer, number
-from hushtune.core.errors import NoLossError, ObjectiveError, SettingError
+from hushtune.core.errors import NoLossError, SettingError
 from hushtune.core.space import Candidates, Domain, space_of
 from hushtune.methods.surface.models import predicted
 from hushtune.methods.vote.ballots import scores_bound
@@ -60,8 +61,7 @@ class OfSearch(Query):
 
     def trials(self, party: Party) -> tuple[Pairs, int]:
         """A client's best pairs with their losses clipped to the range, and how many were."""
-        if party.failure is not None:
-            raise ObjectiveError(party.failure)
+        failures.check(party)
         search, domain = self.scored
         if isinstance(search, Adaptive):
             trials = search.found(party, space_of(domain))

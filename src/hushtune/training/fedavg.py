@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from hushtune.client.client import Client
-from hushtune.client.search.base import default_jobs
 from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import integer, number
 from hushtune.core.errors import SettingError
@@ -21,6 +20,7 @@ from hushtune.core.files import archive, replace, unarchive
 from hushtune.core.fingerprint import fingerprint
 from hushtune.core.observer import Bars, Observer
 from hushtune.core.space import Config
+from hushtune.core.workers import default_jobs, in_order
 from hushtune.training.learners.base import Learner, Weights, learner_of, usable
 
 _SERVER = ("server_lr", "server_momentum")
@@ -74,7 +74,7 @@ class FedAvg:
             clients: their rows; the first one's objective says what is trained, all must have the same.
             configs: what to train with, e.g. `[result.config]`.
             folder: where to keep the models after every round; the same call with the same folder resumes.
-            jobs: processes. Default: one per core.
+            jobs: worker processes. Default: one per core.
             observer: who watches; `Silent()` for no bar.
         """
         if not clients or not configs:
@@ -164,15 +164,12 @@ class _State:
 
     def round(self, number: int, shares: Sequence[Any], jobs: int, advance: Any) -> None:
         """Everybody trains; the server moves."""
-        from joblib import Parallel, delayed
-
         total = sum(len(rows) for rows in shares)
         seed = int(np.random.SeedSequence([self._averaging.seed, number]).generate_state(1)[0]) >> 7
-        tasks = [(first, shares[first : first + _BLOCK]) for first in range(0, len(shares), _BLOCK)]
+        blocks = [shares[first : first + _BLOCK] for first in range(0, len(shares), _BLOCK)]
         means: list[Weights] = [{} for _ in self.groups]
-        calls = (delayed(_block)(self._learner, self.groups, rows, total, seed) for _, rows in tasks)
-        outcomes = Parallel(n_jobs=min(jobs, len(tasks)), return_as="generator")(calls)
-        for (_, rows), found in zip(tasks, outcomes, strict=True):
+        calls = ((self._learner, self.groups, rows, total, seed) for rows in blocks)
+        for rows, found in zip(blocks, in_order(_block, calls, min(jobs, len(blocks))), strict=True):
             for mean, part in zip(means, found, strict=True):
                 for name, value in part.items():
                     mean[name] = mean[name] + value if name in mean else value

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hushtune.client.failures import loss_or_nan
 from hushtune.client.rows import Split
 from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import integer, number
@@ -121,10 +122,7 @@ class SklearnObjective:
 
     def _loss(self, config: Config, train: Any, held_out: Any, seed: int) -> float:
         model = self.made(config, seed)
-        try:
-            return self.loss_of(model.fit(train.X, train.y), held_out)
-        except Exception:  # this config does not work on this data, e.g. one class only
-            return float("nan")
+        return loss_or_nan(lambda: self.loss_of(model.fit(train.X, train.y), held_out))
 
     def _splits(self, data: Any, seed: int) -> list[tuple[Any, Any]]:
         from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median_low
@@ -12,20 +12,21 @@ from typing import Any, Literal
 
 import numpy as np
 
+from hushtune.client import failures
+from hushtune.client.failures import Failure
 from hushtune.client.objectives.base import Objective, checked_losses
 from hushtune.client.party import Party, Trial
-from hushtune.client.search.base import DIED, Search, attempt, default_jobs
+from hushtune.client.search.base import Search
 from hushtune.core.checks import integer
 from hushtune.core.codec import reads
-from hushtune.core.errors import SettingError, described, missing
+from hushtune.core.errors import SettingError, missing
 from hushtune.core.fingerprint import fingerprint
 from hushtune.core.observer import Advance, Even
 from hushtune.core.space import Domain, Space, space_of
+from hushtune.core.workers import Task
 
 SAMPLERS = ("tpe", "random", "gp")
 _PIECES = 10  # a client's search is written down, and may be interrupted, after each of so many pieces
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-Task = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -66,30 +67,27 @@ class Adaptive(Search):
         private: bool,
         apart: bool = False,
     ) -> None:
-        """Has every client search until it has its trials; the rules about failures are those of `Search.fill`."""
+        """Has every client search until it has its trials."""
         self.check()
         space = space_of(domain)
         key = self.key(space)
-        first = {at: self._next(party, space, key, private, begins=True) for at, party in enumerate(parties)}
+        first = {at: self._next(party, space, key, private) for at, party in enumerate(parties)}
         tasks = {at: task for at, task in first.items() if task is not None}
         bar = self._begun(parties, tasks, space, key, advance)
-        searching = len(tasks)
-
-        def after(at: int, outcome: list[Trial] | str) -> Task | None:
-            nonlocal searching
+        searching, queue = len(tasks), deque(tasks.items())
+        for at, outcome in failures.attempts(search_on, queue, jobs, apart):
             party = parties[at]
-            if isinstance(outcome, str):
+            if isinstance(outcome, Failure):
                 piece, *others = self._pieces(self._missing(party, space, key))
                 searching -= 1
-                party.fail(self.seed, outcome)
+                failures.fail(party, self.seed, outcome)
                 bar.count(piece, at)
                 bar.owe(others, bar.done + searching, searching)
-                return None
+                continue
             party.keep_search(key, len(party.searched(key)), outcome)
             bar.count(len(outcome), at)
-            return self._next(party, space, key, private, begins=False)
-
-        in_turns(tasks, after, jobs, apart)
+            if (more := self._next(party, space, key, private)) is not None:
+                queue.append((at, more))
         bar.end()
 
     def _begun(
@@ -135,25 +133,16 @@ class Adaptive(Search):
             return 0
         return max(0, self.trials - len(party.brought(space)) - len(party.searched(key)))
 
-    def _next(self, party: Party, space: Space, key: str, private: bool, begins: bool) -> Task | None:
-        """The next piece of a client's search; None if there is none, or nothing to search on."""
-        if begins:
-            party.failure = None if not party.silent else party.failure
-        try:
-            if party.silent or party.objective is None:
-                return None
-            missing = self._missing(party, space, key)
-            if missing == 0:
-                return None
-            if private and party.failed_before(self.seed):
-                party.failure = "the objective failed in an earlier run; remove trials.db to try again"
-                return None
-            count, *_ = self._pieces(missing)
-            return (party.objective, party.data, space, self.found(party, space), count, self.sampler, self.seed)
-        except Exception as error:
-            party.failure = described(error)
-            party.log(f"cannot search: {party.failure}")
+    def _next(self, party: Party, space: Space, key: str, private: bool) -> Task | None:
+        """The next piece of a client's search; None if there is none, or nothing to search on, or it cannot."""
+        return failures.work_of(party, self.seed, private, lambda: self._piece(party, space, key), "search")
+
+    def _piece(self, party: Party, space: Space, key: str) -> Task | None:
+        missing = self._missing(party, space, key)
+        if missing == 0:
             return None
+        count, *_ = self._pieces(missing)
+        return (party.objective, party.data, space, self.found(party, space), count, self.sampler, self.seed)
 
 
 def search_from_json(raw: Mapping[str, Any]) -> Search:
@@ -210,7 +199,7 @@ def _trials(
             study.tell(trial, float(loss))
         else:
             study.tell(trial, state=optuna.trial.TrialState.FAIL)
-        found.append((dict(trial.params), float(loss) if np.isfinite(loss) else np.nan))
+        found.append((dict(trial.params), float(failures.finite_or_nan(loss))))
     return found
 
 
@@ -239,81 +228,3 @@ def _sampler(name: str, seed: int, number: int) -> Any:
         if name == "gp":
             return optuna.samplers.GPSampler(seed=own)
         return optuna.samplers.TPESampler(seed=own)
-
-
-# ---- many searches at once ---------------------------------------------------------------------------
-
-
-def in_turns(first: Mapping[int, Task], after: Callable[[int, Any], Task | None], jobs: int, apart: bool) -> None:
-    """Runs tasks in `jobs` processes; `after` gets each outcome, and gives the next task of the same number, if any."""
-    if jobs == 1 and not apart:
-        queue = deque(first.items())
-        while queue:
-            at, task = queue.popleft()
-            if (more := after(at, attempt(search_on, *task))) is not None:
-                queue.append((at, more))
-        return
-    from concurrent.futures import FIRST_COMPLETED, wait
-    from pickle import PicklingError
-
-    from joblib.externals.loky.process_executor import BrokenProcessPool
-
-    pool = _Pool(jobs)
-    try:
-        running = {pool.submit(task): (at, task) for at, task in first.items()}
-        while running:
-            over = wait(running, return_when=FIRST_COMPLETED).done
-            for future in [one for one in running if one in over]:  # in the order in which they were begun
-                at, task = running.pop(future)
-                try:
-                    outcome = future.result()
-                except BrokenProcessPool:  # this task, or another one, killed its process
-                    outcome = _alone(task)
-                except (PicklingError, TypeError):  # it cannot be sent to another process
-                    outcome = attempt(search_on, *task)
-                if (more := after(at, outcome)) is not None:
-                    running[pool.submit(more)] = (at, more)
-    finally:
-        pool.close()
-
-
-def _alone(task: Task) -> Any:
-    """A task in a process that nothing else runs in: so that only the one that kills it fails."""
-    from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
-
-    pool = _Pool(1)
-    try:
-        return pool.submit(task).result()
-    except TerminatedWorkerError:
-        return DIED
-    except BrokenProcessPool:  # it could not be read there
-        return attempt(search_on, *task)
-    finally:
-        pool.close()
-
-
-class _Pool:
-    """Processes for tasks; made anew when one has died."""
-
-    def __init__(self, jobs: int) -> None:
-        self._jobs = jobs
-        self._pool = self._make()
-
-    def _make(self) -> Any:
-        from joblib.externals.loky.process_executor import ProcessPoolExecutor
-
-        share = str(max(1, default_jobs() // self._jobs))  # else every process would start a thread per core
-        return ProcessPoolExecutor(self._jobs, env=dict.fromkeys(_THREADS, share))
-
-    def submit(self, task: Task) -> Any:
-        from joblib.externals.loky.process_executor import BrokenProcessPool
-
-        try:
-            return self._pool.submit(attempt, search_on, *task)
-        except BrokenProcessPool:
-            self._pool = self._make()
-            return self._pool.submit(attempt, search_on, *task)
-
-    def close(self) -> None:
-        """Stops all processes of the pool, whatever they are doing."""
-        self._pool.shutdown(wait=True, kill_workers=True)

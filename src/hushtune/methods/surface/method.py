@@ -12,10 +12,11 @@ from hushtune.client.pairs import Pairs, read
 from hushtune.client.party import Party
 from hushtune.client.rows import MOST_VOTERS
 from hushtune.client.search.adaptive import Adaptive
-from hushtune.client.search.base import Search, default_jobs
+from hushtune.client.search.base import Search
 from hushtune.core.checks import integer, number
 from hushtune.core.errors import SettingError
 from hushtune.core.space import Candidates, Config, Space
+from hushtune.core.workers import default_jobs
 from hushtune.methods.base import Facts, Method, Openings
 from hushtune.methods.contributions import (
     MOST_SENT,

@@ -16,6 +16,7 @@ import numpy as np
 from hushtune.client.pairs import Pairs
 from hushtune.core.arrays import FloatArray
 from hushtune.core.errors import SettingError
+from hushtune.core.workers import in_order
 
 Kind = Literal["sgm", "sgm+u", "mplm", "aplm"]
 KINDS: tuple[Kind, ...] = ("sgm", "sgm+u", "mplm", "aplm")
@@ -71,15 +72,10 @@ def _process(pairs: Pairs, at: FloatArray, seed: int) -> FloatArray:
 
 def local(clients: Sequence[Pairs], at: FloatArray, seed: int, jobs: int = 1) -> FloatArray:
     """Each client's own model at the points, shape (clients, points)."""
-    from joblib import Parallel, delayed
-
     groups = [clients[start::jobs] for start in range(min(jobs, len(clients)))]
-    found = Parallel(n_jobs=jobs, backend="loky" if jobs > 1 else "sequential")(
-        delayed(_predictions)(group, at, seed) for group in groups
-    )
     rows = np.empty((len(clients), len(at)))
-    for start, predicted in enumerate(found):
-        rows[start::jobs] = predicted
+    for start, found in enumerate(in_order(_predictions, ((group, at, seed) for group in groups), jobs)):
+        rows[start::jobs] = found
     return rows
 
 

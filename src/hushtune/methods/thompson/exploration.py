@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtune.client import failures
+from hushtune.client.failures import Failure
 from hushtune.client.party import Party, Trial
 from hushtune.client.search.base import LARGEST_SEED, Search
 from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import integer, number
-from hushtune.core.errors import NoLossError, ObjectiveError, SettingError, described
+from hushtune.core.errors import NoLossError, SettingError
 from hushtune.core.fingerprint import fingerprint
 from hushtune.core.observer import Advance, Even, unseen
 from hushtune.core.randomness import words
@@ -101,13 +103,11 @@ class Explorers:
 
     def trials(self, party: Party) -> list[Trial]:
         """What an agent has tried: the trials that it brought, and those of this run."""
-        if party.failure is not None:
-            raise ObjectiveError(party.failure)
+        failures.check(party)
         done = Exploration(self.seed, query=self)
         if done.missing(party):
             done.fill([party], self.candidates, 1, unseen, private=False)
-            if party.failure is not None:
-                raise ObjectiveError(party.failure)
+            failures.check(party)
         found = done.found(party)
         if not any(np.isfinite(loss) for _, loss in found):
             raise NoLossError
@@ -176,12 +176,12 @@ class Exploration(Search):
         private: bool,
         apart: bool = False,
     ) -> None:
-        """Has every agent try what is missing; the rules about failures are those of `Search.fill`."""
+        """Has every agent try what is missing."""
         usual = 1 if self.query.number else self.work(1, domain)  # what an agent that missed nothing has to try now
         bar, able = Even(advance), []
         advance((self.work(1, domain) - usual) * len(parties))
         for party in parties:
-            if self._able(party, private):
+            if failures.work_of(party, self.seed, private, partial(self.missing, party), "explore"):
                 able.append(party)
             else:
                 bar.owe([usual], len(able))
@@ -210,8 +210,8 @@ class Exploration(Search):
                 yield len(configs)
         for party, todo, outcome in self._score(tasks, jobs, apart):
             configs = whole[id(party)]
-            if isinstance(outcome, str):
-                party.fail(self.seed, outcome)
+            if isinstance(outcome, Failure):
+                failures.fail(party, self.seed, outcome)
             else:
                 party.keep(todo, self.seed, outcome)
                 self._keep(party, configs)
@@ -219,26 +219,10 @@ class Exploration(Search):
 
     def _keep(self, party: Party, configs: Sequence[Config]) -> None:
         losses = party.losses(configs, self.seed)
-        known, key = np.isfinite(losses), self.query.key
-        if not known.all():
-            party.log(f"{(~known).sum()} of {len(configs)} new configs have no finite loss; they do not count")
-        found = np.where(known, losses, np.nan).tolist()
-        party.keep_search(key, len(party.searched(key)), list(zip(configs, found, strict=True)))
-
-    def _able(self, party: Party, private: bool) -> bool:
-        """Whether an agent has anything to try, and can."""
-        if party.silent or party.client.objective is None:
-            return False
-        party.failure = None
-        try:
-            if not self.missing(party):
-                return False
-            if private and party.failed_before(self.seed):
-                party.failure = "the objective failed in an earlier run; remove trials.db to try again"
-        except Exception as error:
-            party.failure = described(error)
-            party.log(f"cannot explore: {party.failure}")
-        return party.failure is None
+        found, key = failures.finite_or_nan(losses), self.query.key
+        if failed := int(np.isnan(found).sum()):
+            party.log(f"{failed} of {len(configs)} new configs have no finite loss; they do not count")
+        party.keep_search(key, len(party.searched(key)), list(zip(configs, found.tolist(), strict=True)))
 
     def _next(self, parties: Sequence[Party]) -> list[tuple[Party, list[Config]]]:
         """What each agent tries next: all of its initial points, or one point."""
