@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from hushtune.core import workers
+from hushtune.core import worker
 from hushtune.core.errors import WorkerError
-from hushtune.core.workers import Died, default_jobs, end_waiting, in_order, unordered
+from hushtune.core.worker import Died, end_waiting
+from hushtune.core.workers import default_jobs, in_order, unordered
 
 
 @pytest.fixture(autouse=True)
@@ -171,7 +172,7 @@ def test_a_value_that_cannot_be_sent_back_is_an_error() -> None:
 
 
 def test_a_worker_that_cannot_be_started_is_no_fault_of_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_START", "import sys; sys.exit(7)")
+    monkeypatch.setattr(worker, "_START", "import sys; sys.exit(7)")
     with pytest.raises(WorkerError, match="could not be started: it ended with exit code 7"):
         list(unordered(_square, numbered(1), 1, apart=True))
 
@@ -219,7 +220,7 @@ def test_a_worker_that_was_killed_while_it_waited_is_not_used() -> None:
 
 
 def test_workers_do_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_PATIENCE", 0.0)
+    monkeypatch.setattr(worker, "_PATIENCE", 0.0)
     found = pids(2)
     until(lambda: not any(alive(pid) for pid in found))
 

@@ -136,7 +136,7 @@ def test_one_module_hands_tasks_to_other_processes() -> None:
     pools = re.compile(r"\b(joblib|loky|multiprocessing|concurrent\.futures)\b")
     experiments = {path.stem: path for path in (PAGE.parents[1] / "experiments").rglob("*.py")}
     users = [name for name, path in {**experiments, **modules()}.items() if pools.search(path.read_text())]
-    assert sorted(users) == ["core.serving", "core.workers"]
+    assert sorted(users) == ["core.serving", "core.worker", "core.workers"]
 
 
 def test_one_module_decides_what_a_failure_is() -> None:

@@ -31,7 +31,8 @@ import numpy as np
 
 from hushtune.core.arrays import FloatArray
 from hushtune.core.errors import NoLossError, ObjectiveError, RefusedError, described
-from hushtune.core.workers import Died, Task, unordered
+from hushtune.core.worker import Died
+from hushtune.core.workers import Task, unordered
 
 if TYPE_CHECKING:
     from hushtune.client.party import Party
