@@ -18,7 +18,7 @@ from hushtune.core.space import Candidates
 from hushtune.methods.base import Method
 from hushtune.methods.study import Settled, settle
 from hushtune.privacy.accounting import Rule, rule_to_json
-from hushtune.privacy.calibration import calibrate, plan_of
+from hushtune.privacy.calibration import calibrate, events_of
 from hushtune.privacy.events.sums import Event
 from hushtune.privacy.guarantee import EPSILON_RANGE, Privacy
 from hushtune.privacy.noise.base import Noise
@@ -59,17 +59,17 @@ class Plan:
 
     def lines(self) -> Iterator[str]:
         """What the verdict follows from, for people to read; the command adds cost and ledger."""
-        yield self.setting(f"{self.clients} clients, {self.candidates} candidates")
+        yield self.terms(f"{self.clients} clients, {self.candidates} candidates")
 
-    def setting(self, asked: str) -> str:
+    def terms(self, what: str) -> str:
         """Who is asked what, and under which protection, in a line.
 
         Args:
-            asked: the first part of it.
+            what: the first part of it.
         """
         privacy = self.privacy
         return (
-            f"Setting: {asked}; epsilon {privacy.epsilon:g}, delta {privacy.delta:g} per {privacy.unit}, "
+            f"Setting: {what}; epsilon {privacy.epsilon:g}, delta {privacy.delta:g} per {privacy.unit}, "
             f"{privacy.neighbours}; seal '{self.seal.name}'"
         )
 
@@ -154,7 +154,7 @@ class Prospect:
     @cached_property
     def events(self) -> tuple[Event, ...]:
         """What the run costs."""
-        return plan_of(self.study.bounds, self.privacy, self.noise)
+        return events_of(self.study.bounds, self.privacy, self.noise)
 
     @cached_property
     def charge(self) -> dict[str, Any]:

@@ -42,9 +42,6 @@ def events_of(bounds: Sequence[Bound], privacy: Privacy, noise: Noise) -> tuple[
     return tuple(bound.event(noise, privacy.change) for bound in bounds)
 
 
-plan_of = events_of
-
-
 def rule_of(ledger: Ledger | None, privacy: Privacy | None) -> Rule:
     """The rule that a run is calibrated and stated under: its ledger's, unless that is made for much larger sums."""
     if ledger is None or privacy is None or not ledger.exists:

@@ -21,7 +21,7 @@ from hushtune.core.errors import SettingError
 from hushtune.methods.plan import Plan, Prospect
 from hushtune.methods.propose_test.doubling import simulate
 from hushtune.methods.propose_test.method import STEPS, NoisyMax, ProposeTest
-from hushtune.privacy.events.steps import PureTests
+from hushtune.privacy.events.answers import PureTests
 
 SPREAD = 0.5
 _BEST = 0.95  # the best candidate's mean score
@@ -74,7 +74,7 @@ class SelectionPlan(Plan):
         method, chance, tests = self.method, self.chance, ""
         if isinstance(method, ProposeTest):
             tests = f", g = {method.granularity:g}, u0 = {method.start:g}, at most {self.tests} tests"
-        yield self.setting(f"{method.name}, {self.units} units, {self.candidates} candidates{tests}")
+        yield self.terms(f"{method.name}, {self.units} units, {self.candidates} candidates{tests}")
         yield (
             f"One test has epsilon {chance.epsilon0:.4g}: noise of scale {chance.noise:.3g} on mean scores from "
             f"{_BEST - self.spread:.2g} to {_BEST:g}"
@@ -107,7 +107,7 @@ class Selection:
 
     @property
     def event(self) -> PureTests:
-        """What it costs."""
+        """What all its tests cost together."""
         (event,) = self.prospect.events
         assert isinstance(event, PureTests)
         return event

@@ -15,7 +15,7 @@ from typing import Any
 from hushtune.core.checks import number
 from hushtune.methods.plan import Plan, Prospect
 from hushtune.methods.thompson.method import STEPS, Thompson
-from hushtune.methods.thompson.regions import Weights, attention
+from hushtune.methods.thompson.regions import Emphasis, attention
 from hushtune.privacy.accounting import renyi_epsilon
 
 AGREEMENT = 0.6
@@ -63,7 +63,7 @@ class ThompsonPlan(Plan):
         """Noise, how much of the signal is left, and what else one could do."""
         method = self.method
         assert isinstance(method, Thompson)
-        yield self.setting(
+        yield self.terms(
             f"{self.clients} clients, {method.rounds} openings in {method.iterations} iterations, "
             f"P = {method.regions}, {method.features} features, rate {method.rate:g}"
         )
@@ -106,7 +106,7 @@ class Sharing:
         """Of what agents follow in an iteration: the mean of all vectors so far, or the last ones."""
         method, clients, seal = self.method, self.prospect.clients, self.prospect.seal
         assert method.regions is not None
-        attended = Weights(clients, method.regions, attention(iteration))
+        attended = Emphasis(clients, method.regions, attention(iteration))
         more = math.sqrt(clients / seal.honest(clients)) if seal.noise_at == "parties" else 1.0
         noise = multiplier * more * attended.largest * math.sqrt(method.regions * method.features) / method.rate
         noise /= math.sqrt(iteration) if method.uses == "mean" else 1.0

@@ -94,9 +94,6 @@ class Emphasis:
         return float(np.linalg.norm(self.table(), axis=1).max())
 
 
-Weights = Emphasis
-
-
 def attention(iteration: int, strength: float = 15.0) -> float:
     """The exponent at an iteration, counted from 1: a + 1 for a while, then falling to 1, where all count the same."""
     left = min(1.0, max(0.0, 1 - (iteration - _STEADY) / _FADING))

@@ -16,7 +16,7 @@ from hushtune.methods.vote.ballots import TopVotes
 from hushtune.methods.vote.odds import Agreement, bound, counts, loudest, smooth_success, success
 from hushtune.privacy.accounting import gaussian_start
 from hushtune.privacy.bounds import KHot
-from hushtune.privacy.calibration import plan_of
+from hushtune.privacy.calibration import events_of
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.noise.base import Noise
 from hushtune.seals.base import largest_sum
@@ -87,7 +87,7 @@ class VotePlan(Plan):
     def lines(self) -> Iterator[str]:
         """Noise, odds, other k, what else one could do, traffic."""
         each = f", each with {self.voters} voters" if self.voters > 1 else ""
-        yield self.setting(f"{self.clients} clients{each}, {self.candidates} candidates, {self.k} votes per ballot")
+        yield self.terms(f"{self.clients} clients{each}, {self.candidates} candidates, {self.k} votes per ballot")
         yield (
             f"Noise: standard deviation {self.sigma:.2f} at least, {self.noise:.2f} if everybody answers; the "
             f"loudest among the candidates about {self.loudest:.0f}"
@@ -209,7 +209,7 @@ class _Study:
             return 0.0
         seal, ballot = self._prospect.seal, KHot(k, self._size)
         return self._scaled * gaussian_start(
-            lambda s: plan_of((ballot,), privacy, seal.noise(s)), privacy.epsilon, privacy.delta
+            lambda s: events_of((ballot,), privacy, seal.noise(s)), privacy.epsilon, privacy.delta
         )
 
     def odds(
