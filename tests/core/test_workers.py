@@ -225,6 +225,16 @@ def test_workers_do_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     until(lambda: not any(alive(pid) for pid in found))
 
 
+def test_a_worker_that_nobody_wants_ends_though_others_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "_PATIENCE", 0.5)
+    with monkeypatch.context() as other:
+        other.syspath_prepend(tmp_path)
+        (unwanted,) = pids(1)
+    until(lambda: (pids(1), not alive(unwanted))[1])
+
+
 def test_a_fork_has_workers_of_its_own_and_leaves_its_parents_alone() -> None:
     one, other = (unordered(_pid, numbered(*range(3)), 1, apart=True) for _ in range(2))
     busy, free = next(one)[1], next(other)[1]

@@ -13,11 +13,13 @@ from contextlib import suppress
 from typing import Any
 
 from hushtune.core.errors import WorkerError, described
+from hushtune.core.sharing import loads
 
 
 def serve() -> None:
     """Does what comes over the line, whose number is the first argument of this process."""
     from multiprocessing.connection import Connection
+    from multiprocessing.reduction import recv_handle
 
     number = int(sys.argv[1])
     os.set_inheritable(number, False)
@@ -25,14 +27,12 @@ def serve() -> None:
     os.register_at_fork(after_in_child=line.close)  # else the line of a worker that died would stay open
     threading.Thread(target=_end_with_parent, args=(number,), daemon=True).start()
     line.send_bytes(b"started")
-    known = b""
     with suppress(EOFError):
         while True:
-            surroundings, task = line.recv_bytes(), line.recv_bytes()
-            if surroundings != known:
+            if surroundings := line.recv_bytes():  # else they are what they were
                 _enter(*pickle.loads(surroundings))
-                known = surroundings
-            line.send_bytes(_outcome(task))
+            arrays = [recv_handle(line) for _ in range(int(line.recv_bytes()))]
+            line.send_bytes(_outcome(line.recv_bytes(), arrays))
 
 
 def _end_with_parent(number: int) -> None:
@@ -55,14 +55,14 @@ def _enter(folder: str | None, environment: dict[str, str]) -> None:
     os.environ.update(environment)
 
 
-def _outcome(content: bytes) -> bytes:
+def _outcome(content: bytes, arrays: list[int]) -> bytes:
     """What a task gave: its value, what it raised, or that it cannot be read here."""
     import cloudpickle
 
     kind: str
     value: Any
     try:
-        function, task = pickle.loads(content)
+        function, task = loads(content, arrays)
     except BaseException:  # a class that is found in the parent only, or whatever a user's own class raises
         return pickle.dumps(("unreadable", None))
     try:

@@ -10,7 +10,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ from weakref import WeakSet
 
 from hushtune.core.errors import WorkerError, described
 
-_PATIENCE = 60.0  # seconds that a worker waits for the next call
+_PATIENCE = 60.0  # seconds that a worker waits for the next call; at most twice as many
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[2]); from hushtune.core.serving import serve; serve()"
 _THREADS = ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR", "NUMBA")
 _LIMITS = (*(f"{library}_NUM_THREADS" for library in _THREADS), "VECLIB_MAXIMUM_THREADS", "LOKY_MAX_CPU_COUNT")
@@ -42,7 +43,8 @@ class Worker:
         from multiprocessing import Pipe
 
         self.threads, self.path, self.alive = threads, _path(), True
-        self._ready, self._owner = False, os.getpid()
+        self.since = time.monotonic()  # waiting for the next call
+        self._ready, self._owner, self._surroundings = False, os.getpid(), b""
         self.line, far = Pipe()
         with far:
             self._process = subprocess.Popen(
@@ -54,11 +56,17 @@ class Worker:
             )
         _ALL.add(self)
 
-    def send(self, surroundings: bytes, content: bytes) -> None:
-        """Gives it a task, and says where its parent now is."""
+    def send(self, surroundings: bytes, content: bytes, arrays: Sequence[int]) -> None:
+        """Gives it a task, with the descriptors of large arrays, and says where its parent now is."""
+        from multiprocessing.reduction import send_handle
+
         with suppress(OSError):  # if it is dead, that is heard
-            self.line.send_bytes(surroundings)
+            self.line.send_bytes(b"" if surroundings == self._surroundings else surroundings)
+            self.line.send_bytes(b"%d" % len(arrays))
+            for descriptor in arrays:
+                send_handle(self.line, descriptor, self._process.pid)
             self.line.send_bytes(content)
+            self._surroundings = surroundings
 
     def heard(self) -> tuple[str, Any] | None:
         """What its line has: the outcome of a task; None if it says that it has started."""
@@ -140,13 +148,27 @@ def taken(threads: int) -> Worker | None:
 def leave(workers: Iterable[Worker]) -> None:
     """Has workers wait for the next call, for a while."""
     with _LOCK:
-        _WAITING.extend(workers)
-        while _TIMERS:
-            _TIMERS.pop().cancel()
-        if _WAITING:
-            _TIMERS.append(timer := threading.Timer(_PATIENCE, end_waiting))
-            timer.daemon = True
-            timer.start()
+        for worker in workers:
+            worker.since = time.monotonic()
+            _WAITING.append(worker)
+        _look_later()
+
+
+def _look_later() -> None:
+    if _WAITING and not _TIMERS:
+        _TIMERS.append(timer := threading.Timer(_PATIENCE, _look))
+        timer.daemon = True
+        timer.start()
+
+
+def _look() -> None:
+    """Ends workers that have waited for long, whatever the others do: nobody may want them as they were started."""
+    with _LOCK:
+        _TIMERS.clear()
+        for worker in [one for one in _WAITING if one.since + _PATIENCE <= time.monotonic()]:
+            _WAITING.remove(worker)
+            worker.end()
+        _look_later()
 
 
 def end_waiting() -> None:

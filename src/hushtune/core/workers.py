@@ -6,7 +6,7 @@ and no other task suffers from it.
 - A task that cannot be pickled, or that its worker cannot read, is done in this process.
 - What a task raises is raised here. Whatever is still under way is then stopped, as it is by Ctrl-C.
 - Workers end with this process, however it ends (`core/serving.py`).
-- They wait a minute for the next call. A fork of this process has none, and leaves its parent's alone.
+- They wait a minute or two for the next call. A fork of this process has none, and leaves its parent's alone.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from hushtune.core.errors import WorkerError
+from hushtune.core.sharing import Sharing
 from hushtune.core.worker import Died, Worker, leave, surroundings, taken
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -79,6 +80,7 @@ class _Crew(Generic[_Key]):
         self._jobs = jobs
         self._threads = max(1, default_jobs() // jobs)  # else every worker would start a thread per core
         self._surroundings = surroundings(self._threads)
+        self._sharing = Sharing()
         self._free: list[Worker] = []
         self._busy: dict[Worker, tuple[_Key, Task]] = {}
 
@@ -106,15 +108,13 @@ class _Crew(Generic[_Key]):
 
     def _begin(self, function: Callable[..., Any], key: _Key, task: Task) -> bool:
         """Gives a task to a worker; False if it cannot be sent."""
-        import cloudpickle
-
         try:
-            content = cloudpickle.dumps((function, task))
+            content, arrays = self._sharing.dumps((function, task))
         except Exception:  # whatever a user's own class raises
             return False
         worker = self._free.pop() if self._free else taken(self._threads) or Worker(self._threads)
         self._busy[worker] = key, task
-        worker.send(self._surroundings, content)
+        worker.send(self._surroundings, content, arrays)
         return True
 
     def _ended(self) -> Iterator[tuple[_Key, Task, Any]]:
@@ -136,3 +136,4 @@ class _Crew(Generic[_Key]):
         for worker in self._busy:
             worker.end()
         leave(self._free)
+        self._sharing.close()
