@@ -23,7 +23,7 @@ from experiments.dp_fts_de.tasks import REAL, repeated, synthetic, tabulated
 from hushtune.core.checks import integer
 from hushtune.core.errors import SettingError
 from hushtune.core.observer import Observer
-from hushtune.core.workers import default_jobs, in_order
+from hushtune.core.processes.pool import default_jobs, in_order
 from hushtune.methods.thompson.method import Thompson
 from hushtune.privacy.accounting import epsilon_of
 from hushtune.privacy.events.sums import GaussianVector

@@ -14,8 +14,8 @@ import numpy as np
 from experiments.privtuna.published import Study, load
 from experiments.privtuna.strategies import SCALES
 from hushtune.core.observer import Observer
+from hushtune.core.processes.pool import default_jobs, in_order
 from hushtune.core.space import Config
-from hushtune.core.workers import default_jobs, in_order
 
 __all__ = ["load", "rows"]
 FIXED: Mapping[str, Config] = {  # what knows nothing of any client

@@ -22,7 +22,7 @@ from hushtune.core import files
 from hushtune.core.checks import integer
 from hushtune.core.errors import SettingError
 from hushtune.core.observer import Observer, Silent
-from hushtune.core.workers import default_jobs, in_order
+from hushtune.core.processes.pool import default_jobs, in_order
 from hushtune.methods.propose_test.method import NoisyMax, ProposeTest
 from hushtune.privacy.guarantee import Privacy
 from hushtune.training.central import By, fit

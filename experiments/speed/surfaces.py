@@ -11,8 +11,8 @@ import numpy as np
 from hushtune.client.pairs import Pairs
 from hushtune.client.search.adaptive import search_on
 from hushtune.core.arrays import FloatArray
+from hushtune.core.processes.pool import default_jobs
 from hushtune.core.space import Config, Float, Int, Space
-from hushtune.core.workers import default_jobs
 from hushtune.methods.surface.models import KINDS, loss_surfaces
 
 _SPACE = Space(a=Float(1e-4, 1.0, log=True), b=Float(0.0, 1.0), c=Int(1, 100), d=Float(1e-3, 10.0, log=True))

@@ -136,14 +136,14 @@ def test_one_module_hands_tasks_to_other_processes() -> None:
     pools = re.compile(r"\b(joblib|loky|multiprocessing|concurrent\.futures)\b")
     experiments = {path.stem: path for path in (PAGE.parents[1] / "experiments").rglob("*.py")}
     users = [name for name, path in {**experiments, **modules()}.items() if pools.search(path.read_text())]
-    assert sorted(users) == ["core.serving", "core.worker", "core.workers"]
+    assert sorted(users) == ["core.processes.pool", "core.processes.serving", "core.processes.worker"]
 
 
 def test_one_module_decides_what_a_failure_is() -> None:
     """Nobody else sets a unit's failure, or catches whatever an objective may raise."""
     for words in (".failure =", "put_failure(", "has_failure(", "format_exc("):
         users = [name for name, path in modules().items() if words in path.read_text()]
-        assert sorted(set(users) - {"client.trials", "core.serving"}) == ["client.failures"], words
+        assert sorted(set(users) - {"client.trials", "core.processes.serving"}) == ["client.failures"], words
 
 
 def test_seeded_randomness_is_made_only_for_simulations() -> None:

@@ -13,8 +13,8 @@ A failure depends on data, so it is a release too. These rules hold for every se
    (`work_of`). Without one it is.
 5. With an epsilon, a unit that failed, or that has no finite loss, answers like any other, with a vector that depends
    on no data. Without one the client refuses, and is named as a dropout (`answer_of`, `kept_inside`).
-6. A task that cannot be sent to a worker process is done in this one (`core/workers.py`): then one that kills its
-   process is seen.
+6. A task that cannot be sent to a worker process is done in this one (`core/processes/pool.py`): then one that kills
+   its process is seen.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ import numpy as np
 
 from hushtune.core.arrays import FloatArray
 from hushtune.core.errors import NoLossError, ObjectiveError, RefusedError, described
-from hushtune.core.worker import Died
-from hushtune.core.workers import Task, unordered
+from hushtune.core.processes.pool import Task, unordered
+from hushtune.core.processes.worker import Died
 
 if TYPE_CHECKING:
     from hushtune.client.party import Party

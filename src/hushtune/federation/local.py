@@ -23,10 +23,10 @@ from hushtune.core.errors import AbortedError, LedgerError, SettingError
 from hushtune.core.files import create_once
 from hushtune.core.fingerprint import fingerprint
 from hushtune.core.observer import Observer
+from hushtune.core.processes.pool import default_jobs
 from hushtune.core.randomness import SimulatedRandomness, SystemRandomness
 from hushtune.core.roster import Id, Roster, check_name
 from hushtune.core.space import Domain, Space
-from hushtune.core.workers import default_jobs
 from hushtune.federation.base import Dropped, Federation, Traffic, for_clients
 from hushtune.privacy.charges import Charge
 from hushtune.privacy.ledger import Ledger

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from hushtune.core.checks import integer, kind
 from hushtune.core.errors import SettingError
 from hushtune.core.identity import Identity
+from hushtune.core.processes.pool import default_jobs
 from hushtune.core.roster import Id, Roster, check_name
-from hushtune.core.workers import default_jobs
 from hushtune.federation.local import default_home
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.policy import Policy

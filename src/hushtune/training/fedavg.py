@@ -19,8 +19,8 @@ from hushtune.core.errors import SettingError
 from hushtune.core.files import archive, replace, unarchive
 from hushtune.core.fingerprint import fingerprint
 from hushtune.core.observer import Bars, Observer
+from hushtune.core.processes.pool import default_jobs, in_order
 from hushtune.core.space import Config
-from hushtune.core.workers import default_jobs, in_order
 from hushtune.training.learners.base import Learner, Weights, learner_of, usable
 
 _SERVER = ("server_lr", "server_momentum")

@@ -22,8 +22,8 @@ from hushtune.core.codec import reads
 from hushtune.core.errors import SettingError, missing
 from hushtune.core.fingerprint import fingerprint
 from hushtune.core.observer import Advance, Even
+from hushtune.core.processes.pool import Task
 from hushtune.core.space import Domain, Space, space_of
-from hushtune.core.workers import Task
 
 SAMPLERS = ("tpe", "random", "gp")
 _PIECES = 10  # a client's search is written down, and may be interrupted, after each of so many pieces

@@ -15,8 +15,8 @@ from hushtune.client.search.adaptive import Adaptive
 from hushtune.client.search.base import Search
 from hushtune.core.checks import integer, number
 from hushtune.core.errors import SettingError
+from hushtune.core.processes.pool import default_jobs
 from hushtune.core.space import Candidates, Config, Space
-from hushtune.core.workers import default_jobs
 from hushtune.methods.base import Facts, Method, Openings
 from hushtune.methods.contributions import (
     MOST_SENT,

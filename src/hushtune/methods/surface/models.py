@@ -16,7 +16,7 @@ import numpy as np
 from hushtune.client.pairs import Pairs
 from hushtune.core.arrays import FloatArray
 from hushtune.core.errors import SettingError
-from hushtune.core.workers import in_order
+from hushtune.core.processes.pool import in_order
 
 Kind = Literal["sgm", "sgm+u", "mplm", "aplm"]
 KINDS: tuple[Kind, ...] = ("sgm", "sgm+u", "mplm", "aplm")

@@ -5,7 +5,7 @@ and no other task suffers from it.
 
 - A task that cannot be pickled, or that its worker cannot read, is done in this process.
 - What a task raises is raised here. Whatever is still under way is then stopped, as it is by Ctrl-C.
-- Workers end with this process, however it ends (`core/serving.py`).
+- Workers end with this process, however it ends (`core/processes/serving.py`).
 - They wait a minute or two for the next call. A fork of this process has none, and leaves its parent's alone.
 """
 
@@ -17,8 +17,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from hushtune.core.errors import WorkerError
-from hushtune.core.sharing import Sharing
-from hushtune.core.worker import Died, Worker, leave, surroundings, taken
+from hushtune.core.processes.sharing import Sharing
+from hushtune.core.processes.worker import Died, Worker, leave, surroundings, taken
 
 _Key = TypeVar("_Key", bound=Hashable)
 _Value = TypeVar("_Value")

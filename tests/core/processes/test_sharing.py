@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hushtune.core.sharing import LARGE, Sharing, loads
-from hushtune.core.worker import end_waiting
-from hushtune.core.workers import in_order
+from hushtune.core.processes.pool import in_order
+from hushtune.core.processes.sharing import LARGE, Sharing, loads
+from hushtune.core.processes.worker import end_waiting
 
 ROWS = LARGE // 8
 

@@ -1,4 +1,4 @@
-"""Inside a worker process (`core/workers.py`): it does one task after the other, until its line is cut."""
+"""Inside a worker process (`core/processes/pool.py`): it does one task after the other, until its line is cut."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from hushtune.core.errors import WorkerError, described
-from hushtune.core.sharing import loads
+from hushtune.core.processes.sharing import loads
 
 
 def serve() -> None:

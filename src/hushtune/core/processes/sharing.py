@@ -1,4 +1,4 @@
-"""Large arrays for workers (`core/workers.py`): written once into memory that every worker maps.
+"""Large arrays for workers (`core/processes/pool.py`): written once into memory that every worker maps.
 
 A client's rows may go along with many tasks. Pickled each time, they would be copied for each task and each worker. A
 worker that writes into a mapped array gets a copy of the pages that it writes to.

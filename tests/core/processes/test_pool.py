@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from hushtune.core import worker
 from hushtune.core.errors import WorkerError
-from hushtune.core.worker import Died, end_waiting
-from hushtune.core.workers import default_jobs, in_order, unordered
+from hushtune.core.processes import worker
+from hushtune.core.processes.pool import default_jobs, in_order, unordered
+from hushtune.core.processes.worker import Died, end_waiting
 
 
 @pytest.fixture(autouse=True)
@@ -261,7 +261,7 @@ PROGRAM = """
 import os, signal, subprocess, sys, threading
 from collections import deque
 from pathlib import Path
-from hushtune.core.workers import unordered
+from hushtune.core.processes.pool import unordered
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def task(folder):  # of a script without `if __name__ == "__main__"`

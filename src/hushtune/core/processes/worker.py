@@ -1,4 +1,4 @@
-"""One worker process, seen from its parent (`core/workers.py`), and those that wait for the next call."""
+"""One worker process, seen from its parent (`core/processes/pool.py`), and those that wait for the next call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from weakref import WeakSet
 from hushtune.core.errors import WorkerError, described
 
 _PATIENCE = 60.0  # seconds that a worker waits for the next call; at most twice as many
-_START = "import json, sys; sys.path[:] = json.loads(sys.argv[2]); from hushtune.core.serving import serve; serve()"
+_START = "import json, sys; sys.path[:] = json.loads(sys.argv[2]); from hushtune.core.processes.serving import serve; serve()"
 _THREADS = ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR", "NUMBA")
 _LIMITS = (*(f"{library}_NUM_THREADS" for library in _THREADS), "VECLIB_MAXIMUM_THREADS", "LOKY_MAX_CPU_COUNT")
 
