@@ -117,7 +117,8 @@ class Losses:
         """
         losses = self.interval * np.arange(start, start + size)
         tilted, rounding = self._tilted(tilt, size)
-        back = np.exp(self._log_moment(tilt) - tilt * losses)
+        with np.errstate(over="ignore"):  # an infinite mass is never too small
+            back = np.exp(self._log_moment(tilt) - tilt * losses)
         masses = _DIGITS * (np.roll(tilted, -(start % size)) + rounding) * back
         beyond = math.exp(_valley(lambda t: self._log_moment(t) - t * losses[-1])[1])
         infinite = -math.expm1(math.fsum(part.times * math.log1p(-part.infinite) for part in self.parts))

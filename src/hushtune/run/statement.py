@@ -147,7 +147,8 @@ def _beside(result: Result) -> list[str]:
 def _learned(result: Result) -> list[str]:
     lines = ["Who learned what:"]
     for d, times in Counter(result.disclosures).items():
-        cost = f", epsilon {d.epsilon:.4g}" if d.epsilon is not None else ""
+        counted = d.epsilon is not None and result.privacy is not None  # "epsilon 0" beside exact values would mislead
+        cost = f", epsilon {d.epsilon:.4g}" if counted else ""
         often = f"; {times} times" + (", that each" if cost else "") if times > 1 else ""
         lines.append(f"  {d.to}: {d.what}, shape {tuple(d.shape)}; {d.mechanism}{cost}{often}")
     if result.notes:

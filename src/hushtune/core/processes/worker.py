@@ -20,7 +20,8 @@ from weakref import WeakSet
 from hushtune.core.errors import WorkerError, described
 
 _PATIENCE = 60.0  # seconds that a worker waits for the next call; at most twice as many
-_START = "import json, sys; sys.path[:] = json.loads(sys.argv[2]); from hushtune.core.processes.serving import serve; serve()"
+_SERVING = "hushtune.core.processes.serving"
+_START = f"import json, sys; sys.path[:] = json.loads(sys.argv[2]); from {_SERVING} import serve; serve()"
 _THREADS = ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR", "NUMBA")
 _LIMITS = (*(f"{library}_NUM_THREADS" for library in _THREADS), "VECLIB_MAXIMUM_THREADS", "LOKY_MAX_CPU_COUNT")
 
