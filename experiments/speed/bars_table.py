@@ -81,7 +81,7 @@ def _starts() -> list[Bar]:
         ),
         Bar("demo", group, "`make demo` after the install: 100 clients, 66 candidates", DEMO, whole, "s", 120),
         Bar("compare", group, "`hushtune compare`: all five systems on digits", COMPARISON, whole, "s", 600),
-        Bar("plan", group, "`hushtune plan`, README's example", PLAN, whole, "s", None),
+        Bar("plan", group, "`hushtune plan`, README's example", PLAN, whole, "s", 1),
         Bar("report", group, "a report of 100 candidates", BASICS, value("cpu_seconds", name="report"), "CPU s", None),
         Bar("trials-kept", group, again, BASICS, value("scored_again", name="rerun"), "configs", 0),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -188,3 +189,18 @@ def test_a_message_of_another_seal_does_not_reach_the_runs_own(tmp_path: Path) -
 
     opened(MASKED.server(RUN, THREE, wanted.terms()), wanted, exchange)
     assert len(seen) == 1
+
+
+def test_a_ledger_is_opened_once_for_each_trip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened_at: list[Path] = []
+    connect = sqlite3.connect
+
+    def counted(path: Any, *arguments: Any, **settings: Any) -> sqlite3.Connection:
+        opened_at.append(Path(path))
+        return connect(path, *arguments, **settings)
+
+    monkeypatch.setattr(sqlite3, "connect", counted)
+    _, parties, view = masked_run(tmp_path)
+    for name, party in parties.items():
+        assert party.ledger is not None
+        assert 0 < opened_at.count(party.ledger.path) <= sum(client == name for _, client, _ in view)
