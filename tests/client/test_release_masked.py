@@ -201,6 +201,6 @@ def test_a_ledger_is_opened_once_for_each_trip(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(sqlite3, "connect", counted)
     _, parties, view = masked_run(tmp_path)
-    for name, party in parties.items():
-        assert party.ledger is not None
-        assert 0 < opened_at.count(party.ledger.path) <= sum(client == name for _, client, _ in view)
+    for name, own in parties.items():
+        assert own.ledger is not None
+        assert 0 < opened_at.count(own.ledger.path) <= sum(client == name for _, client, _ in view)
