@@ -1,4 +1,7 @@
-"""The command line. Importing it is cheap: commands load what they need when they run."""
+"""The command line, and the reader of study files.
+
+Importing it is cheap: commands load what they need when they run. What a command does lives in the packages below it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Data sets, ways to split them among clients, and who then holds what."""
+"""Data sets, ways to split them among clients, and who then holds what.
+
+Here live the example data and their readers. It must not know methods, seals or runs.
+"""
 
 from __future__ import annotations
 

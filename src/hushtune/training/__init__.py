@@ -1,4 +1,7 @@
-"""Training with the chosen config: federated averaging, and private training by one owner."""
+"""Training with the chosen config: federated averaging, and private training by one owner.
+
+Here live learners and what trains them. It must not know how a run is reported or planned.
+"""
 
 from hushtune.core.lazy import public_names
 
