@@ -6,23 +6,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from tests.methods.vote.harness import cost, plan
 
 import hushtune as ht
 from hushtune.methods.base import Method, Openings
 from hushtune.methods.plan import CostPlan, Plan, Prospect
-from hushtune.methods.vote.plan import VotePlan
 from hushtune.privacy.bounds import Bound, KHot
-
-
-def plan(*arguments: Any, **settings: Any) -> VotePlan:
-    found = ht.plan(*arguments, **{"observer": ht.Silent(), **settings})
-    assert isinstance(found, VotePlan)
-    return found
-
-
-def cost(*arguments: Any, **settings: Any) -> VotePlan:
-    """Where only the noise and its cost are looked at, a few simulated votes will do."""
-    return plan(*arguments, repetitions=10, **settings)
 
 
 def test_candidates_may_be_given_as_they_are() -> None:

@@ -32,7 +32,7 @@ def test_cross_validation_and_pipelines() -> None:
 
 
 def test_negated_metrics() -> None:
-    objective = ht.SklearnObjective(LogisticRegression(max_iter=20), metric="neg_log_loss")
+    objective = ht.SklearnObjective(LogisticRegression(max_iter=2_000), metric="neg_log_loss")
     data = ht.Rows(X[:200], (Y[:200] > 4).astype(int))
     (loss,) = objective.losses([{"C": 1.0}], data, seed=0)
     assert loss > 0

@@ -7,23 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.methods.vote.harness import cost, plan
 
 import hushtune as ht
 from experiments.speed.secure_sum import rows
 from hushtune.core.observer import Silent
 from hushtune.methods.plan import CostPlan
-from hushtune.methods.vote.plan import VotePlan
-
-
-def plan(*arguments: Any, **settings: Any) -> VotePlan:
-    found = ht.plan(*arguments, **{"observer": ht.Silent(), **settings})
-    assert isinstance(found, VotePlan)
-    return found
-
-
-def cost(*arguments: Any, **settings: Any) -> VotePlan:
-    """Where only the noise and its cost are looked at, a few simulated votes will do."""
-    return plan(*arguments, repetitions=10, **settings)
 
 
 def test_ten_clients_are_hopeless_and_ten_hospitals_with_patients_are_not() -> None:
