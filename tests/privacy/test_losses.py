@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -110,3 +111,22 @@ def test_votes_compose_with_gaussian_noise_by_dp_accounting() -> None:
     assert both == pytest.approx(epsilon_of((vector, votes), 1e-5), rel=1e-9)
     almost = GaussianVector(20.0, math.sqrt(10) * (1 + 1e-9))  # what the votes nearly are
     assert both == pytest.approx(epsilon_of((almost, vector), 1e-5), rel=2e-3)
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.1])
+@pytest.mark.parametrize(
+    ("epsilon", "times"),
+    [(10.0, 60), (10.0, 74), (10.0, 75), (10.0, 99), (40.0, 19), (50.0, 30), (5.0, 190), (0.1, 19)],
+)
+def test_epsilon_is_never_too_low_however_large_losses_are(epsilon: float, times: int, delta: float) -> None:
+    """Beyond a loss of 745 the float e^-loss is 0: delta of what is found, counted one outcome at a time, is enough."""
+    found = epsilon_of((PureTests(epsilon, times),), delta)
+    with mpmath.workdps(60):
+        yes = 1 / (1 + mpmath.e ** -mpmath.mpf(epsilon))
+        needed = mpmath.fsum(
+            mpmath.binomial(times, no) * (1 - yes) ** no * yes ** (times - no) * -mpmath.expm1(found - lost)
+            for no in range(times + 1)
+            if (lost := (times - 2 * no) * mpmath.mpf(epsilon)) > found
+        )
+    assert needed <= delta
+    assert found <= epsilon * times

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from hushtune.core.arrays import FloatArray, IntArray
 
 _SHARE = 1e-7  # of delta that may be added by what the transform cannot tell apart
+_REACH = 600.0  # losses that are looked at together: e^600 is still a float
 _DIGITS = 1 + 1e-9  # pays for the last digits of all other floats
 _ROUNDING = 1e-14  # of a transform's entries, relative to the sum of what is transformed
 
@@ -164,15 +165,28 @@ class Losses:
 
 
 def _read(losses: NDArray[Any], masses: NDArray[Any], infinite: float, delta: float) -> float:
-    """The smallest epsilon >= 0 with E[(1 - e^(epsilon - loss))+] <= delta; losses rise."""
+    """The smallest epsilon >= 0 with E[(1 - e^(epsilon - loss))+] <= delta; losses rise.
+
+    That mean falls with epsilon. It is computed at every loss, from the largest on, in stretches so short that powers
+    of e relative to the largest loss of a stretch neither overflow nor vanish.
+    """
     if infinite > delta:
         return math.inf
-    ratios = np.exp(-losses)
-    above = infinite + np.cumsum(masses[::-1])[::-1]  # P[loss >= this one], and the same under the other distribution:
-    below = np.cumsum((masses * ratios)[::-1])[::-1]
-    enough = np.append(above[1:], infinite) - np.append(below[1:], 0.0) / ratios <= delta
-    first = int(np.argmax(enough))  # epsilon lies between the loss before this one and this one
-    return max(0.0, math.log((above[first] - delta) / below[first])) if above[first] > delta else 0.0
+    above = infinite + np.append(np.cumsum(masses[::-1])[::-1], 0.0)  # P[loss >= this one]; behind the last: infinite
+    end, top, beyond = len(losses), float(losses[-1]), 0.0  # beyond: E[e^(top - loss)] of what lies behind the stretch
+    while True:
+        begin = int(np.searchsorted(losses[:end], top - _REACH))
+        ratios = np.exp(top - losses[begin:end])
+        below = beyond + np.append(np.cumsum((masses[begin:end] * ratios)[::-1])[::-1], 0.0)
+        enough = np.append(above[begin + 1 : end + 1] - below[1:] / ratios <= delta, True)
+        first = int(np.argmax(enough))  # epsilon lies between the loss before this one and this one
+        if first or not begin:
+            break
+        end, before = begin, top
+        top = float(losses[begin - 1])
+        beyond = float(below[0]) * math.exp(top - before)
+    excess = above[begin + first] - delta
+    return max(0.0, math.log(excess / below[first]) + top + 4 * math.ulp(top)) if excess > 0 else 0.0  # rounded up
 
 
 def _power(values: Any, times: int) -> Any:
