@@ -129,4 +129,4 @@ def test_epsilon_is_never_too_low_however_large_losses_are(epsilon: float, times
             if (lost := (times - 2 * no) * mpmath.mpf(epsilon)) > found
         )
     assert needed <= delta
-    assert found <= epsilon * times
+    assert found <= 1.001 * epsilon * times  # losses are rounded up to a grid
