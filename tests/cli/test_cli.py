@@ -155,6 +155,8 @@ def test_help_and_version(hushtune: Hushtune) -> None:
         (["plan"], "Missing option '--clients'; see `hushtune plan --help`"),
         (["ledger", "limit", "x", "--epsilon", "a"], "'a' is not a valid float; see `hushtune ledger limit --help`"),
         (["run", "nosuch.toml", "--out", "x"], "study file nosuch.toml does not exist"),
+        (["ledger", "limit", "/proc/l", "--epsilon", "1", "--delta", "1e-5"], "error: /proc/l cannot be made: "),
+        (["identity", "new", "/proc/k"], "error: /proc/k cannot be used: No such file or directory"),
         (["identity", "roster", ".", f"a={'0' * 64}"], ". cannot be used: "),
         (
             ["identity", "roster", "x", "a=00"],

@@ -82,6 +82,20 @@ def test_the_old_content_stays_until_the_new_one_is_complete(tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("make", [lambda path: replace(path, "x"), lambda path: create_once(path, Path.touch)])
+def test_an_error_names_the_file_and_not_its_draft(make: Any) -> None:
+    with pytest.raises(OSError, match="/proc/") as caught:  # where nobody can make a file
+        make(Path("/proc/file"))
+    assert (caught.value.filename, caught.value.filename2) == ("/proc/file", None)
+
+
+def test_an_error_of_the_last_step_names_the_file_alone(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="folder") as caught:
+        replace(tmp_path / "folder", "x")
+    assert (caught.value.filename, caught.value.filename2) == (str(tmp_path / "folder"), None)
+
+
+@pytest.mark.parametrize("make", [lambda path: replace(path, "x"), lambda path: create_once(path, Path.touch)])
 def test_content_is_on_disk_before_its_name_and_the_name_before_the_return(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Any
 ) -> None:

@@ -133,6 +133,13 @@ def test_nothing_is_refunded_and_openings_are_noted(ledger: ht.Ledger) -> None:
     assert not hasattr(ledger, "refund")
 
 
+def test_a_ledger_that_cannot_be_made_is_one_line_with_its_path() -> None:
+    for make in (ht.Ledger.new, lambda path: ht.Ledger(path).ensure(ht.Privacy(1.0))):
+        with pytest.raises(ht.LedgerError) as caught:
+            make("/proc/ledger.db")  # where nobody can make a file
+        assert str(caught.value).startswith("/proc/ledger.db cannot be made: unable to open database file; give a path")
+
+
 def test_a_ledger_is_never_made_twice(ledger: ht.Ledger) -> None:
     with pytest.raises(ht.LedgerError, match="exists already"):
         ht.Ledger.new(ledger.path, 9.0, 0.1)

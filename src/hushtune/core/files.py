@@ -7,7 +7,8 @@ import os
 import uuid
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,10 @@ def create_once(path: Path, write: Callable[[Path], None]) -> bool:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = _draft(path)
     try:
-        write(draft)
-        _sync(draft)
-        os.link(draft, path)  # unlike a rename, this fails if somebody else was faster
+        with _real_name(draft, path):
+            write(draft)
+            _sync(draft)
+            os.link(draft, path)  # unlike a rename, this fails if somebody else was faster
     except FileExistsError:
         return False
     finally:
@@ -38,9 +40,10 @@ def replace(path: Path, content: str | bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = _draft(path)
     try:
-        draft.write_bytes(content.encode() if isinstance(content, str) else content)
-        _sync(draft)
-        os.replace(draft, path)
+        with _real_name(draft, path):
+            draft.write_bytes(content.encode() if isinstance(content, str) else content)
+            _sync(draft)
+            os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)
     _sync(path.parent)
@@ -67,6 +70,17 @@ def unarchive(path: Path) -> dict[str, Any]:
 def _draft(path: Path) -> Path:
     """Where a file is written before it gets its name: hidden, beside it."""
     return path.parent / f".{path.name}.{uuid.uuid4().hex}"
+
+
+@contextmanager
+def _real_name(draft: Path, path: Path) -> Iterator[None]:
+    """Errors name the file that a user asked for, not its draft."""
+    try:
+        yield
+    except OSError as error:
+        if str(error.filename) == str(draft):
+            error.filename, error.filename2 = str(path), None
+        raise
 
 
 def _sync(path: Path) -> None:

@@ -128,7 +128,13 @@ class Ledger:
                 db.execute("COMMIT")
 
         ledger = cls(path)
-        if not create_once(ledger.path, write):
+        try:
+            made = create_once(ledger.path, write)
+        except sqlite3.Error as error:
+            raise LedgerError(
+                f"{ledger.path} cannot be made: {error}; give a path in a folder that files can be written to"
+            ) from None
+        if not made:
             raise LedgerError(f"{ledger.path} exists already; open it with Ledger(path)")
         return ledger
 
