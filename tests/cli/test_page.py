@@ -49,6 +49,12 @@ def test_tables_of_a_study_and_their_keys_are_those_that_are_read() -> None:
         assert set(re.findall(r"`(\w+)`", rows[table])) >= (keys or set()), table
 
 
+def test_no_help_text_holds_what_rich_would_take_for_markup() -> None:
+    for name, command in COMMANDS.items():
+        for text in (command.help, *(getattr(parameter, "help", None) for parameter in command.params)):
+            assert "[" not in (text or ""), name
+
+
 def test_completion_is_told() -> None:
     for option in typer.main.get_command(app).params:
         if "completion" in option.opts[0]:

@@ -253,5 +253,5 @@ def test_what_an_observer_raises_ends_the_run(make_clients: Make, candidates: ht
 
 @pytest.mark.parametrize("given", [None, True, ht.Silent])
 def test_what_is_no_observer_is_refused(make_clients: Make, candidates: ht.Candidates, given: Any) -> None:
-    with pytest.raises(ht.SettingError, match="observer must be a Observer"):
+    with pytest.raises(ht.SettingError, match="observer must be an Observer"):
         tune(make_clients(4), candidates, observer=given)

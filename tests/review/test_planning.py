@@ -65,6 +65,7 @@ def test_the_ledger_is_read_and_not_written(tmp_path: Path) -> None:
         ((10, 20), {"assume": 3}, "assume must be a Mapping"),
         ((10, 20), {"method": "vote"}, "method must be a Method"),
         ((10, "many"), {}, "candidates='many'"),
+        (([object()] * 3, 20), {}, "must hold for an integer, but got a list$"),
     ],
 )
 def test_bad_plans(arguments: Any, settings: Any, message: str) -> None:

@@ -73,6 +73,12 @@ def test_to_optuna_takes_defaults_outside_the_space(make_clients: Make) -> None:
     assert [trial.user_attrs["config"] for trial in trials] == [{"x": 0.3}, {"x": 7.0}]
 
 
+def test_a_folder_is_a_path() -> None:
+    for read in (ht.Result.load, ht.verify, ht.report):
+        with pytest.raises(ht.SettingError, match="folder must be a str or a PathLike, but got 5"):
+            read(5)  # type: ignore[operator]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -11,7 +11,7 @@ from hushtune.cli.options import Json, LogJson, Quiet, print_json, watching
 
 
 def compare(
-    study: Annotated[Path, typer.Argument(help="A study file (TOML) with a table [compare].")],
+    study: Annotated[Path, typer.Argument(help="A study file (TOML) with a table named compare.")],
     out: Annotated[Path, typer.Option("--out", help="Folder for all runs; the same folder goes on after Ctrl-C.")],
     jobs: Annotated[int | None, typer.Option(help="Processes for scoring. Default: one per core.")] = None,
     quiet: Quiet = False,

@@ -14,7 +14,7 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     fits = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not fits or not low <= int(value) or (high is not None and int(value) > high):
         limit = f"`{name} >= {low}`" if high is None else f"`{low} <= {name} <= {high}`"
-        raise SettingError(f"{limit} must hold for an integer, but got {name}={value!r}")
+        raise SettingError(f"{limit} must hold for an integer, but got {_got(name, value)}")
     return int(value)
 
 
@@ -25,7 +25,7 @@ def number(name: str, value: Any, low: float, high: float, ends: str = "[]") -> 
     above = fits and (low < value if left == "<" else low <= value)
     below = fits and (value < high if right == "<" else value <= high)
     if not (above and below):
-        raise SettingError(f"`{low:g} {left} {name} {right} {high:g}` must hold, but got {name}={value!r}")
+        raise SettingError(f"`{low:g} {left} {name} {right} {high:g}` must hold, but got {_got(name, value)}")
     return float(value)
 
 
@@ -40,9 +40,25 @@ def kind(name: str, value: Any, *kinds: type, optional: bool = True) -> None:
     """Refuses a value of another class; of one that may hold data, the message has the class only."""
     if isinstance(value, kinds) or (optional and value is None):
         return
-    wanted = " or ".join(k.__name__ for k in kinds)
-    got = repr(value) if value is None or isinstance(value, str | int | float) else f"a {type(value).__name__}"
-    raise SettingError(f"{name} must be a {wanted}, but got {got}")
+    wanted = " or ".join(with_article(k.__name__) for k in kinds)
+    raise SettingError(f"{name} must be {wanted}, but got {in_words(value)}")
+
+
+def in_words(value: Any) -> str:
+    """A value as a message may have it: a plain one itself, of any other, which may hold data, the class only."""
+    plain = value is None or isinstance(value, str | numbers.Number)
+    return repr(value) if plain else with_article(type(value).__name__)
+
+
+def with_article(noun: str) -> str:
+    """A noun with its article."""
+    return f"{'an' if noun[:1].lower() in tuple('aeio') else 'a'} {noun}"
+
+
+def _got(name: str, value: Any) -> str:
+    """What was got for a name: `k=0`, or `a list`."""
+    got = in_words(value)
+    return f"{name}={got}" if got == repr(value) else got
 
 
 def up(value: float) -> str:

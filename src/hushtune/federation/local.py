@@ -18,7 +18,7 @@ from hushtune.client.rows import WHOLE, Parts
 from hushtune.client.search.adaptive import Adaptive
 from hushtune.client.search.base import Search
 from hushtune.client.trials import TrialStore
-from hushtune.core.checks import integer, kind
+from hushtune.core.checks import in_words, integer, kind
 from hushtune.core.errors import AbortedError, LedgerError, SettingError
 from hushtune.core.files import create_once
 from hushtune.core.fingerprint import fingerprint
@@ -36,6 +36,16 @@ from hushtune.seals.ends import Trip
 def default_home() -> Path:
     """Where ledgers and cached trials are kept: $HUSHTUNE_HOME, else .hushtune in the current folder."""
     return Path(os.environ.get("HUSHTUNE_HOME") or ".hushtune")
+
+
+def check_clients(clients: object) -> None:
+    """Refuses what is no list of clients."""
+    if not isinstance(clients, Sequence) or isinstance(clients, str | bytes):
+        raise SettingError(f"clients must be a list of Client, or a federation, but got {in_words(clients)}")
+    if not clients:
+        raise SettingError("a run needs at least one client, but got none")
+    for client in clients:
+        kind("client", client, Client, optional=False)
 
 
 class LocalFederation(Federation):
@@ -59,10 +69,7 @@ class LocalFederation(Federation):
         seed: int | None = None,
         jobs: int | None = None,
     ) -> None:
-        if not clients:
-            raise SettingError("a run needs at least one client, but got none")
-        for client in clients:
-            kind("client", client, Client, optional=False)
+        check_clients(clients)
         if jobs is not None:
             integer("jobs", jobs, 1, 1024)
         self.home = home or default_home()

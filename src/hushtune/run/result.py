@@ -16,6 +16,7 @@ from hushtune.client.query import query_class
 from hushtune.client.search.adaptive import search_from_json
 from hushtune.client.search.base import Search
 from hushtune.core.arrays import IntArray
+from hushtune.core.checks import kind
 from hushtune.core.errors import SettingError
 from hushtune.core.files import replace
 from hushtune.core.roster import Id
@@ -227,6 +228,7 @@ class Result:
         Args:
             folder: one that `hushtune run` wrote, or that was given to `tune` as `folder` or to `Result.save`.
         """
+        kind("folder", folder, str, os.PathLike, optional=False)
         path = Path(folder) / "result.json"
         try:
             raw = json.loads(path.read_text(encoding="utf-8"))

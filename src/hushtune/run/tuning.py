@@ -25,7 +25,7 @@ from hushtune.core.observer import Bars, Observer, shown, told_failures
 from hushtune.core.roster import Roster
 from hushtune.core.space import Config, Domain
 from hushtune.federation.base import Federation
-from hushtune.federation.local import LocalFederation
+from hushtune.federation.local import LocalFederation, check_clients
 from hushtune.methods.base import Method
 from hushtune.methods.study import Settled, Study
 from hushtune.privacy.calibration import Training, left_in
@@ -98,6 +98,7 @@ def tune(
     kind("observer", observer, Observer, optional=False)
     kind("ledger", ledger, Ledger)
     kind("folder", folder, str, Path)
+    kind("home", home, str, Path)
     study = Study(candidates, method, privacy, seal, search)
     seed = simulation.seed if simulation is not None else None
     with told_failures(observer):
@@ -106,6 +107,7 @@ def tune(
             settled = study.settled(len(federation.roster))
         else:
             kind("roster", roster, Roster)
+            check_clients(clients)
             settled = study.settled(len(clients))  # refused before anything is written
             federation = LocalFederation(clients, Path(home) if home is not None else None, roster, seed, jobs)
 

@@ -31,6 +31,19 @@ def test_cross_validation_and_pipelines() -> None:
     assert 0 <= loss < 0.5
 
 
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (LogisticRegression, r"but got the class LogisticRegression: write LogisticRegression\(\)$"),
+        (5, r"must have fit, get_params and set_params, such as LogisticRegression\(\), but got 5$"),
+        ([SVC()], "but got a list$"),
+    ],
+)
+def test_what_is_no_estimator_is_refused_when_it_is_given(estimator: Any, message: str) -> None:
+    with pytest.raises(ht.SettingError, match=message):
+        ht.SklearnObjective(estimator)
+
+
 def test_negated_metrics() -> None:
     objective = ht.SklearnObjective(LogisticRegression(max_iter=2_000), metric="neg_log_loss")
     data = ht.Rows(X[:200], (Y[:200] > 4).astype(int))

@@ -11,7 +11,7 @@ import numpy as np
 from hushtune.client.failures import loss_or_nan
 from hushtune.client.rows import Split
 from hushtune.core.arrays import FloatArray
-from hushtune.core.checks import integer, number
+from hushtune.core.checks import in_words, integer, number
 from hushtune.core.errors import SettingError
 from hushtune.core.fingerprint import fingerprint
 from hushtune.core.space import Config, Space
@@ -42,6 +42,14 @@ class SklearnObjective:
     def __post_init__(self) -> None:
         from sklearn.metrics import get_scorer_names
 
+        if isinstance(self.estimator, type):
+            name = self.estimator.__name__
+            raise SettingError(f"estimator must be an estimator, but got the class {name}: write {name}()")
+        if not all(hasattr(self.estimator, needed) for needed in ("fit", "get_params", "set_params")):
+            raise SettingError(
+                "estimator must have fit, get_params and set_params, such as LogisticRegression(), "
+                f"but got {in_words(self.estimator)}"
+            )
         if self.metric not in get_scorer_names():
             raise SettingError(f"metric must be one of scikit-learn's scoring names, but got '{self.metric}'")
         number("validation", self.validation, 0, 1, "()")

@@ -24,7 +24,7 @@ from hushtune.core.files import replace
 from hushtune.core.fingerprint import fingerprint
 from hushtune.core.observer import Bars, Observer, Silent, told_failures
 from hushtune.core.space import Candidates, Config, Domain
-from hushtune.federation.local import LocalFederation
+from hushtune.federation.local import LocalFederation, check_clients
 from hushtune.methods.base import Facts, Method
 from hushtune.methods.study import Study
 from hushtune.privacy.guarantee import Privacy
@@ -95,6 +95,8 @@ def compare(
     if search is None and isinstance(candidates, Candidates):
         search = Search()
     kind("folder", folder, str, Path)
+    kind("home", home, str, Path)
+    check_clients(clients)
     place = Path(folder) if folder is not None else None
     work = _Work(clients, candidates, simulation, search, place, home, jobs, observer)
     with told_failures(observer), claimed(place, FILE) if place is not None else nullcontext():

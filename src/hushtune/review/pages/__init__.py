@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from hushtune.core.checks import kind
 from hushtune.core.errors import SettingError
 from hushtune.core.files import replace
 from hushtune.review.comparison.table import ARMS, FILE, Comparison
@@ -26,6 +27,7 @@ def report(folder: str | os.PathLike[str]) -> Path:
         folder: one that `hushtune run` or `hushtune compare` wrote, or that was given to `tune` or `compare` as
             `folder`, or to `Result.save`.
     """
+    kind("folder", folder, str, os.PathLike, optional=False)
     return _comparison(Path(folder)) if (Path(folder) / FILE).exists() else _run(Path(folder))
 
 
