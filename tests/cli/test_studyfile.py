@@ -123,8 +123,18 @@ def test_own_clients_come_from_a_factory_beside_the_study(tmp_path: Path) -> Non
         ("low = 2, high = 4", "low = 2", "[space] 'degree'"),
         ('"sklearn.svm.SVC"', '"sklearn.svm.SVX"', "[objective] 'sklearn.svm.SVX' cannot be imported"),
         ('"sklearn.svm.SVC"', '"SVC"', "[objective] estimator must be a text such as 'module.name', but got 'SVC'"),
-        ("{ gamma = 0.1 }", "{ gama = 0.1 }", "[objective]"),
-        ('name = "digits"', 'name = "mnist-huge"', "[data] data must be one of"),
+        (
+            "{ gamma = 0.1 }",
+            "{ gama = 0.1 }",
+            "[objective] parameters has an unknown key 'gama'; SVC has ['C', 'break_ties', ",
+        ),
+        ("{ gamma = 0.1 }", "5", "[objective] parameters must be a table, such as { C = 1.0 }, but got 5"),
+        ('"sklearn.svm.SVC"', '"sklearn.svm"', "such as 'sklearn.svm.SVC', but 'sklearn.svm' is a module"),
+        ('"sklearn.svm.SVC"', '"pathlib.Path"', "but 'pathlib.Path' is a class of another kind"),
+        ("grid = { C = 2 }", "sample = -5", "[candidates] `1 <= sample <= 1048576` must hold for an integer, but got"),
+        ('name = "vote"\n', "", "[method] needs the key 'name', but got ['k']"),
+        ("[privacy]", "[seal]\n[privacy]", "[seal] needs the key 'name', but got []"),
+        ('name = "digits"', 'name = "mnist-huge"', "[data] name must be one of"),
         ("clients = 4", "clients = 0", "[data]"),
         ("clients = 4", "", "[data] needs the key 'clients'"),
         ('split = "iid"', 'split = "dirichlet:x"', "[data] split 'dirichlet:NUMBER' needs a number"),
@@ -155,11 +165,20 @@ def test_bad_studies_name_table_constraint_and_value(tmp_path: Path, old: str, n
     assert message in str(caught.value)
 
 
+def test_what_is_no_estimator_is_not_called(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(
+        GOOD.replace("sklearn.svm.SVC", "os.system").replace("gamma = 0.1", f"command = 'touch {tmp_path}/called'")
+    )
+    with pytest.raises(ht.SettingError, match="but 'os.system' is a builtin function or method"):
+        read(tmp_path / "study.toml")
+    assert not (tmp_path / "called").exists()
+
+
 def test_files_that_are_no_study(tmp_path: Path) -> None:
     with pytest.raises(ht.SettingError, match="does not exist"):
         read(tmp_path / "none.toml")
     with pytest.raises(ht.SettingError, match="cannot be read"):
         read(tmp_path)
     (tmp_path / "x.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(ht.SettingError, match="must be TOML"):
+    with pytest.raises(ht.SettingError, match="must be TOML, but it is no text: give the study file$"):
         read(tmp_path / "x.toml")

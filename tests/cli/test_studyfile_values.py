@@ -118,7 +118,7 @@ def test_wrong_values_are_refused_in_one_line(name: str, tmp_path: Path, monkeyp
         ("low = 0.1, high = 1.0", "high = 1.0", "needs the keys ['low', 'high']"),
         ("low = 0.1, high = 1.0", "low = 0.1, hi = 1.0", "[space] 'x': needs the keys ['low', 'high'] and may have"),
         ('["a", "b"]', '"ab"', "[space] 'kind': choices must be a list, but got 'ab'"),
-        ("sample = 5", "grid = 5", "[candidates] grid must be a dict, but got 5"),
+        ("sample = 5", "grid = 5", "[candidates] grid must be a table, such as { C = 5 }, but got 5"),
         ("walked_clients:clients", "walked_clients:one", "[clients] factory must return a list of hushtune.Client"),
         ("walked_clients:clients", "walked_clients", "[clients] factory must be a text such as 'module:name'"),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import math
 import sys
 import tomllib
@@ -18,8 +19,9 @@ from hushtune.client.search.base import Search
 from hushtune.client.simulation import Simulation
 from hushtune.core.checks import integer, kind, number
 from hushtune.core.errors import SettingError, described
-from hushtune.core.space import Candidates, Choice, Domain, Float, Int, Space
+from hushtune.core.space import MOST, Candidates, Choice, Domain, Float, Int, Space
 from hushtune.data import load
+from hushtune.data.sources import SOURCES
 from hushtune.data.splits import shares
 from hushtune.methods.base import Method
 from hushtune.methods.registry import method_given
@@ -86,8 +88,8 @@ def read(path: str | Path) -> StudyFile:
         raise SettingError(f"study needs a table [method], but got none{_COMPARES if 'compare' in raw else ''}")
     candidates, search = _domain(raw), _search(raw)
     privacy = _in("privacy", lambda: _privacy(raw)) if "privacy" in raw else None
-    method = _in("method", lambda: method_given(raw["method"]))
-    seal = _in("seal", lambda: seal_from_json(raw["seal"])) if "seal" in raw else None
+    method = _in("method", lambda: _method(raw["method"]))
+    seal = _in("seal", lambda: seal_from_json(_with_name(raw["seal"]))) if "seal" in raw else None
     clients, reference = _clients(raw, folder)
     study = Study(candidates, method, privacy, seal, search)
     _in("method", lambda: study.settled(len(clients)))
@@ -106,7 +108,9 @@ def read_comparison(path: str | Path) -> ComparisonFile:
     if "ledger" in raw:
         raise SettingError("a comparison is a simulation and charges no ledger, but got a table [ledger]")
     table = raw["compare"]
-    methods = _in("compare", lambda: [method_given(entry) for entry in _several(table, "methods", raw.get("method"))])
+    methods = _in(
+        "compare", lambda: [method_given(_with_name(entry)) for entry in _several(table, "methods", raw.get("method"))]
+    )
     seals = _in("compare", lambda: [_seal(entry) for entry in _several(table, "seals", raw.get("seal", "masked"))])
     own = raw.get("privacy", {})
     epsilons = _in("compare", lambda: _several(table, "epsilons", own.get("epsilon", EXACT)))
@@ -124,10 +128,14 @@ def _several(table: dict[str, Any], key: str, otherwise: Any) -> list[Any]:
     return found
 
 
+def _method(entry: Any) -> Method:
+    return method_given(_with_name(entry))
+
+
 def _seal(entry: Any) -> Seal:
     if not isinstance(entry, str | dict):
         raise SettingError(f"a seal must be its name, or a table such as {{ name = 'masked' }}, but got {entry!r}")
-    return seal_from_json({"name": entry} if isinstance(entry, str) else entry)
+    return seal_from_json({"name": entry} if isinstance(entry, str) else _with_name(entry))
 
 
 def _privacy(raw: dict[str, Any]) -> Privacy:
@@ -144,7 +152,9 @@ def _parsed(path: Path) -> dict[str, Any]:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise SettingError(f"study file {path} does not exist") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise SettingError(f"{path} must be TOML, but it is no text: give the study file") from None
+    except tomllib.TOMLDecodeError as error:
         raise SettingError(f"{path} must be TOML, but got: {error}") from None
     except OSError as error:
         raise SettingError(f"study file {path} cannot be read: {error.strerror}") from None
@@ -198,6 +208,13 @@ def _in(table: str, make: Callable[[], _Made]) -> _Made:
         raise SettingError(f"[{table}] has a value of the wrong kind: {error}") from None
 
 
+def _with_name(table: Any) -> Any:
+    """A table that says what it is the settings of; what is no table is refused by whom it is given to."""
+    if isinstance(table, dict) and "name" not in table:
+        raise SettingError(f"needs the key 'name', but got {sorted(table)}")
+    return table
+
+
 def _need(raw: dict[str, Any], table: str, key: str) -> Any:
     if key not in raw[table]:
         raise SettingError(f"needs the key '{key}', but got {sorted(raw[table])}")
@@ -207,6 +224,13 @@ def _need(raw: dict[str, Any], table: str, key: str) -> Any:
 def _text(key: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise SettingError(f"{key} must be a text, but got {value!r}")
+    return value
+
+
+def _inner(key: str, value: Any, such: str) -> dict[str, Any]:
+    """A table inside a table."""
+    if not isinstance(value, dict):
+        raise SettingError(f"{key} must be a table, such as {such}, but got {value!r}")
     return value
 
 
@@ -246,10 +270,9 @@ def _candidates(raw: dict[str, Any], space: Space) -> Candidates:
     if len(ways) != 1:
         raise SettingError(f"needs exactly one of grid, sample, list, but got {ways}")
     if ways == ["grid"]:
-        kind("grid", table["grid"], dict, optional=False)
-        return space.grid(**table["grid"])
+        return space.grid(**_inner("grid", table["grid"], "{ C = 5 }"))
     if ways == ["sample"]:
-        return space.sample(table["sample"], seed=table.get("seed", 0))
+        return space.sample(integer("sample", table["sample"], 1, MOST), seed=table.get("seed", 0))
     kind("list", table["list"], list, optional=False)
     return space.candidates(table["list"])
 
@@ -291,15 +314,30 @@ def _own_clients(raw: dict[str, Any]) -> list[Client]:
 
 def _objective(raw: dict[str, Any]) -> SklearnObjective:
     fields = dict(raw["objective"])
-    estimator = _imported("estimator", _need(raw, "objective", "estimator"), ".")
-    parameters = fields.pop("parameters", {})
-    kind("parameters", parameters, dict)
-    return SklearnObjective(**{**fields, "estimator": estimator(**parameters)})
+    name = _need(raw, "objective", "estimator")
+    made = _estimator(name, _imported("estimator", name, "."))
+    parameters = _inner("parameters", fields.pop("parameters", {}), "{ C = 1.0 }")
+    known = inspect.signature(made).parameters
+    for key in parameters:
+        if key not in known and all(one.kind is not one.VAR_KEYWORD for one in known.values()):
+            raise SettingError(f"parameters has an unknown key '{key}'; {made.__name__} has {sorted(known)}")
+    return SklearnObjective(**{**fields, "estimator": made(**parameters)})
+
+
+def _estimator(name: Any, found: Any) -> type[Any]:
+    """A class of estimators. Anything else is refused before it is called with what a study says."""
+    if isinstance(found, type) and all(hasattr(found, needed) for needed in ("fit", "get_params", "set_params")):
+        return found
+    what = "a class of another kind" if isinstance(found, type) else f"a {type(found).__name__.replace('_', ' ')}"
+    raise SettingError(f"estimator must be a scikit-learn class, such as 'sklearn.svm.SVC', but '{name}' is {what}")
 
 
 def _example_clients(raw: dict[str, Any], objective: SklearnObjective) -> tuple[list[Client], Client]:
     table = raw["data"]
     seed = table.get("seed", 0)
-    data = load(_need(raw, "data", "name"), test=table.get("test"), rows=table.get("rows"), seed=seed)
+    name = _need(raw, "data", "name")
+    if name not in list(SOURCES):
+        raise SettingError(f"name must be one of {sorted(SOURCES)}, but got {name!r}")
+    data = load(name, test=table.get("test"), rows=table.get("rows"), seed=seed)
     parts = shares(table.get("split", "iid"), data.train, _need(raw, "data", "clients"), seed)
     return [Client(rows, objective) for rows in parts], Client(data, objective)

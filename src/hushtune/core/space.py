@@ -28,6 +28,7 @@ from hushtune.core.checks import integer
 from hushtune.core.codec import reads
 from hushtune.core.errors import SettingError
 
+MOST = 2**20  # points of a sample
 Value = None | bool | int | float | str
 Config = dict[str, Any]
 """One point of a space: a value for each knob, by name. Plain values: numbers, texts, booleans, None."""
@@ -176,7 +177,7 @@ class Space:
         """
         from scipy.stats import qmc
 
-        count = integer("count", count, 1, 2**20)
+        count = integer("count", count, 1, MOST)
         found: dict[str, Config] = {}
         sobol = qmc.Sobol(len(self.knobs), scramble=True, rng=integer("seed", seed, 0))
         for _ in range(8):  # a discrete space repeats itself: draw again, a few times at the most
