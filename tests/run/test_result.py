@@ -73,6 +73,16 @@ def test_to_optuna_takes_defaults_outside_the_space(make_clients: Make) -> None:
     assert [trial.user_attrs["config"] for trial in trials] == [{"x": 0.3}, {"x": 7.0}]
 
 
+def test_a_file_in_place_of_a_folder_and_a_folder_in_place_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "result.json").touch()
+    for read in (ht.Result.load, ht.verify, ht.report):
+        with pytest.raises(ht.SettingError, match="json must be a folder, but got a file: give the folder that"):
+            read(tmp_path / "result.json")
+    (tmp_path / "other" / "result.json").mkdir(parents=True)
+    with pytest.raises(ht.SettingError, match="json cannot be read: Is a directory; give a folder that"):
+        ht.Result.load(tmp_path / "other")
+
+
 def test_a_folder_is_a_path() -> None:
     for read in (ht.Result.load, ht.verify, ht.report):
         with pytest.raises(ht.SettingError, match="folder must be a str or a PathLike, but got 5"):
@@ -84,14 +94,16 @@ def test_a_folder_is_a_path() -> None:
     [
         (None, "does not exist"),
         ("{", "must be a JSON file"),
-        ("[]", "schema 2"),
+        ("[]", "must be what `hushtune run` wrote, but it has no schema; restore it from a backup, or run"),
+        (b"\xff\xfe\x00\x01", "must be a JSON file, but it is damaged or of another kind; restore it"),
+        ("[" * 100_000, "must be a JSON file"),
         ('{"schema": 1}', "must have schema 2, but got 1: read it with the release of hushtune that wrote it$"),
-        ('{"schema": 2}', "missing"),
+        ('{"schema": 2}', "is damaged: the field 'ledger' is missing; restore it from a backup, or run"),
     ],
 )
 def test_loading_something_else(tmp_path: Path, content: Any, message: str) -> None:
     if content is not None:
-        (tmp_path / "result.json").write_text(content)
+        (tmp_path / "result.json").write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(ht.SettingError, match=message):
         ht.Result.load(tmp_path)
 

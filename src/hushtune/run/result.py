@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import optuna
 
 SCHEMA = 2
+_ANEW = "restore it from a backup, or run the study again"
 
 
 @dataclass(frozen=True)
@@ -230,21 +231,31 @@ class Result:
         """
         kind("folder", folder, str, os.PathLike, optional=False)
         path = Path(folder) / "result.json"
+        if Path(folder).is_file():
+            raise SettingError(f"{folder} must be a folder, but got a file: give the folder that `hushtune run` wrote")
         try:
             raw = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise SettingError(f"{path} does not exist; give a folder that `hushtune run` wrote") from None
-        except (ValueError, OSError) as error:
-            raise SettingError(f"{path} must be a JSON file, but got: {error}") from None
-        if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
-            got = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
+        except OSError as error:
             raise SettingError(
-                f"{path} must have schema {SCHEMA}, but got {got!r}: read it with the release of hushtune that wrote it"
+                f"{path} cannot be read: {error.strerror}; give a folder that `hushtune run` wrote"
+            ) from None
+        except (ValueError, RecursionError):
+            raise SettingError(f"{path} must be a JSON file, but it is damaged or of another kind; {_ANEW}") from None
+        if not isinstance(raw, dict) or "schema" not in raw:
+            raise SettingError(f"{path} must be what `hushtune run` wrote, but it has no schema; {_ANEW}")
+        if raw["schema"] != SCHEMA:
+            raise SettingError(
+                f"{path} must have schema {SCHEMA}, but got {raw['schema']!r}: read it with the release of hushtune "
+                "that wrote it"
             )
         try:
             return cls._from_json(raw)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise SettingError(f"{path} has a missing or wrong field: {error}") from None
+        except KeyError as error:
+            raise SettingError(f"{path} is damaged: the field {error} is missing; {_ANEW}") from None
+        except (TypeError, AttributeError, ValueError) as error:
+            raise SettingError(f"{path} is damaged: it has a missing or wrong field: {error}; {_ANEW}") from None
 
     @classmethod
     def _from_json(cls, raw: dict[str, Any]) -> Result:
