@@ -57,6 +57,16 @@ def test_a_comparison_is_one_thing_to_watch(hushtune: Hushtune, tmp_path: Path) 
     assert read_line(log.read_text().splitlines()[-1]).fields == {"config": None}
 
 
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_a_study_that_cannot_be_read_is_on_the_log(hushtune: Hushtune, tmp_path: Path, command: str) -> None:
+    log = tmp_path / "log.jsonl"
+    failed = hushtune(command, tmp_path / "none.toml", "--out", tmp_path / "out", "--log-json", log)
+    assert failed.returncode == 2
+    assert kinds(log.read_text()) == ["begin", "failed"]
+    reason = read_line(log.read_text().splitlines()[-1]).fields["reason"]
+    assert reason == f"study file {tmp_path / 'none.toml'} does not exist"
+
+
 def test_a_file_that_cannot_be_written_is_refused_before_anything_is_spent(
     hushtune: Hushtune, study: Path, tmp_path: Path, home: Path
 ) -> None:

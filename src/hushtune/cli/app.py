@@ -12,7 +12,19 @@ from hushtune.cli.compare import compare
 from hushtune.cli.identity import identity_app
 from hushtune.cli.ledger import ledger_app
 from hushtune.cli.mhe import mhe_app
-from hushtune.cli.options import DATA, SPLITS, Json, LogJson, Quiet, Verbose, among, log, print_json, watching
+from hushtune.cli.options import (
+    DATA,
+    SPLITS,
+    Json,
+    LogJson,
+    Quiet,
+    Verbose,
+    among,
+    folder_named,
+    log,
+    print_json,
+    watching,
+)
 from hushtune.cli.plan import plan
 
 app = typer.Typer(
@@ -48,7 +60,12 @@ def _root(
 @app.command()
 def run(
     study: Annotated[Path, typer.Argument(help="The study file (TOML).")],
-    out: Annotated[Path, typer.Option("--out", help="Folder for the result; the same folder resumes a run.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", metavar="FOLDER", parser=folder_named, help="For the result; the same folder resumes a run."
+        ),
+    ],
     jobs: Annotated[int | None, typer.Option(help="Processes for scoring. Default: one per core.")] = None,
     quiet: Quiet = False,
     log_json: LogJson = None,
@@ -57,21 +74,22 @@ def run(
     """Run a study: score, ask, choose, and say what that revealed."""
     from hushtune.cli import show
     from hushtune.cli.studyfile import read
+    from hushtune.core.observer import told_failures
     from hushtune.review.pages import report
     from hushtune.run.tuning import tune
 
-    with show.stdout_kept_clean():
-        said = read(study)
-        with watching(quiet, log_json) as observer:
-            result = tune(
-                said.clients,
-                **vars(said.study),
-                simulation=said.simulation,
-                ledger=said.ledger,
-                folder=out,
-                jobs=jobs,
-                observer=observer,
-            )
+    with show.stdout_kept_clean(), watching(quiet, log_json) as observer:
+        with told_failures(observer):
+            said = read(study)
+        result = tune(
+            said.clients,
+            **vars(said.study),
+            simulation=said.simulation,
+            ledger=said.ledger,
+            folder=out,
+            jobs=jobs,
+            observer=observer,
+        )
     show.result(result, report(out), as_json=json)
 
 

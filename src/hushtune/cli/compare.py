@@ -7,12 +7,17 @@ from typing import Annotated
 
 import typer
 
-from hushtune.cli.options import Json, LogJson, Quiet, print_json, watching
+from hushtune.cli.options import Json, LogJson, Quiet, folder_named, print_json, watching
 
 
 def compare(
     study: Annotated[Path, typer.Argument(help="A study file (TOML) with a table named compare.")],
-    out: Annotated[Path, typer.Option("--out", help="Folder for all runs; the same folder goes on after Ctrl-C.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", metavar="FOLDER", parser=folder_named, help="For all runs; the same folder goes on after Ctrl-C."
+        ),
+    ],
     jobs: Annotated[int | None, typer.Option(help="Processes for scoring. Default: one per core.")] = None,
     quiet: Quiet = False,
     log_json: LogJson = None,
@@ -21,12 +26,14 @@ def compare(
     """Simulate several methods, seals and epsilons on one federation, to choose one; charges no ledger."""
     from hushtune.cli import show
     from hushtune.cli.studyfile import read_comparison
+    from hushtune.core.observer import told_failures
     from hushtune.review.comparison.arms import compare as run
     from hushtune.review.pages import PICTURE, report
 
     with show.stdout_kept_clean():
-        said = read_comparison(study)
         with watching(quiet, log_json) as observer:
+            with told_failures(observer):
+                said = read_comparison(study)
             found = run(
                 said.clients,
                 said.candidates,

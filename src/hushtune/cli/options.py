@@ -45,6 +45,13 @@ def among(values: list[str]) -> Callable[[str], list[str]]:
     return lambda incomplete: [value for value in values if value.startswith(incomplete)]
 
 
+def folder_named(text: str) -> Path:
+    """A folder that an option names; an empty text, such as a variable that is not set, names none."""
+    if not text.strip():
+        raise typer.BadParameter(f"must name a folder, but got '{text}'")
+    return Path(text)
+
+
 def log(verbose: bool) -> None:
     """Warnings go to the error stream; with `--verbose` also what happens on the way."""
     logging.basicConfig(
