@@ -13,6 +13,8 @@ from tests.cli.test_studyfile import GOOD
 
 STUDY = GOOD.replace("clients = 4", "clients = 12")
 
+PLAN = ["plan", "--clients", "10", "--candidates", "20"]
+
 
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
@@ -140,6 +142,17 @@ def test_ledger_limit_makes_and_changes_and_refuses(hushtune: Hushtune, tmp_path
     assert hushtune("ledger", "show", path).returncode == 2
 
 
+def test_a_roster_is_never_overwritten(hushtune: Hushtune, tmp_path: Path) -> None:
+    path = tmp_path / "roster.toml"
+    made = hushtune("identity", "roster", path, f"a={'0' * 64}")
+    assert made.stdout.startswith(f"made {path} with 1 client; ")
+    before = path.read_text()
+    refused = hushtune("identity", "roster", path, f"a={'0' * 64}")
+    assert refused.returncode == 2
+    assert "give another path, or remove the file if nobody has it yet" in refused.stderr
+    assert path.read_text() == before
+
+
 def test_help_and_version(hushtune: Hushtune) -> None:
     assert "Exit codes: 0 done" in hushtune("--help").stdout
     assert "The study file (TOML)." in hushtune("run", "--help").stdout
@@ -157,7 +170,17 @@ def test_help_and_version(hushtune: Hushtune) -> None:
         (["run", "nosuch.toml", "--out", "x"], "study file nosuch.toml does not exist"),
         (["ledger", "limit", "/proc/l", "--epsilon", "1", "--delta", "1e-5"], "error: /proc/l cannot be made: "),
         (["identity", "new", "/proc/k"], "error: /proc/k cannot be used: No such file or directory"),
-        (["identity", "roster", ".", f"a={'0' * 64}"], ". cannot be used: "),
+        (["identity", "roster", ".", f"a={'0' * 64}"], ". exists already, and a roster is never overwritten"),
+        (["identity", "roster", "/proc/r", f"a={'0' * 64}"], "error: /proc/r cannot be used: "),
+        (["run", "x.toml", "--out", ""], "'--out': must name a folder, but got ''; see `hushtune run --help`"),
+        (["compare", "x.toml", "--out", ""], "'--out': must name a folder, but got ''; see `hushtune compare"),
+        ([*PLAN, "--assume", "good"], "--assume must be NAME=VALUE, such as good=3, but got 'good'"),
+        ([*PLAN, "--set", "k"], "--set must be NAME=VALUE, such as k=3, but got 'k'"),
+        ([*PLAN, "--set", "name=vote"], "--set cannot give 'name', which has an option of its own: use --method"),
+        (
+            [*PLAN, "--voters", "5", "--set", "voters=4"],
+            "--set cannot give 'voters', which has an option of its own: use --voters",
+        ),
         (
             ["identity", "roster", "x", "a=00"],
             "with the 64 hex digits that `hushtune identity show` prints, but got 'a=00'",

@@ -44,22 +44,32 @@ def identity_show(
 
 @identity_app.command("roster")
 def identity_roster(
-    path: Annotated[Path, typer.Argument(help="Where the roster goes.")],
+    path: Annotated[Path, typer.Argument(help="Where the roster goes; never overwritten.")],
     client: Annotated[list[str], typer.Argument(help="NAME=PUBLICKEY for every client, in order.")],
     json: Json = False,
 ) -> None:
     """Pin the clients' public keys in a roster file, to be given to every client."""
     import os
 
+    from hushtune.core.errors import SettingError
+    from hushtune.core.files import create_once
     from hushtune.core.roster import Roster
+    from hushtune.core.words import counted
 
     names, keys = zip(*map(_pinned, client), strict=True)
     roster = Roster(names, keys, os.urandom(32))
-    roster.save(path)
+    if not create_once(path, roster.save):
+        raise SettingError(
+            f"{path} exists already, and a roster is never overwritten, as clients hold on to it; "
+            "give another path, or remove the file if nobody has it yet"
+        )
     if json:
         print_json({"path": str(path), "clients": names, "digest": roster.digest()})
     else:
-        print(f"made {path} with {len(keys)} clients; give it to every client by a way the server does not control")
+        print(
+            f"made {path} with {counted(len(keys), 'client')}; "
+            "give it to every client by a way the server does not control"
+        )
 
 
 def _pinned(entry: str) -> tuple[str, bytes]:

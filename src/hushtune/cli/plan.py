@@ -14,6 +14,8 @@ from hushtune.cli.options import METHODS, NEIGHBOURS, SEALS, UNITS, Json, among,
 if TYPE_CHECKING:
     from hushtune.methods.plan import Plan
 
+_OPTIONS = {"name": "--method", "voters": "--voters"}
+
 
 def plan(
     clients: Annotated[int, typer.Option(help="How many clients will be asked.")],
@@ -71,7 +73,7 @@ def plan(
     from hushtune.seals.registry import default_seal, seal_from_json
 
     named = {"name": method, **({"voters": voters} if voters is not None else {})}
-    given = method_given({**_named("--set", settings, tuple(named)), **named})
+    given = method_given({**_named("--set", settings, "k=3", tuple(named)), **named})
     shares = {name: share for name, share in (("dropouts", dropouts), ("corrupt", corrupt)) if share is not None}
     if seal is None:
         seal = "curator" if given.asks_curator else default_seal().name
@@ -83,7 +85,7 @@ def plan(
         seal=seal_from_json({"name": seal, **shares}),
         pinned=pinned,
         ledger=Ledger(ledger) if ledger is not None else None,
-        assume=_named("--assume", assume, ()),
+        assume=_named("--assume", assume, "good=3"),
         repetitions=repetitions,
         observer=bars_unless(json),
     )
@@ -93,8 +95,8 @@ def plan(
         _show(found)
 
 
-def _named(option: str, given: list[str] | None, taken: tuple[str, ...]) -> dict[str, Any]:
-    """Values by name, as TOML has them; a value that is no TOML is a text."""
+def _named(option: str, given: list[str] | None, such: str, taken: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Values by name, as TOML has them; a value that is no TOML is a text. Names that are `taken` have options."""
     from hushtune.core.errors import SettingError
 
     found: dict[str, Any] = {}
@@ -102,8 +104,10 @@ def _named(option: str, given: list[str] | None, taken: tuple[str, ...]) -> dict
         name, equals, value = text.partition("=")
         name = name.strip()
         if not name or not equals:
-            raise SettingError(f"{option} must be NAME=VALUE, such as k=3, but got '{text}'")
-        if name in found or name in taken:
+            raise SettingError(f"{option} must be NAME=VALUE, such as {such}, but got '{text}'")
+        if name in taken:
+            raise SettingError(f"{option} cannot give '{name}', which has an option of its own: use {_OPTIONS[name]}")
+        if name in found:
             raise SettingError(f"{option} must give each name once, but got '{name}' twice")
         try:
             found[name] = tomllib.loads(f"value = {value}")["value"]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hushtune.cli.options import budget_text, print_json
+from hushtune.core.words import counted
 from hushtune.federation.local import default_home
 from hushtune.privacy.accounting import Budget, rule_to_json
 from hushtune.privacy.events.registry import event_to_json
@@ -104,7 +105,8 @@ def ledgers(found: Sequence[Ledger], home: Path, as_json: bool) -> None:
     for fact in facts:
         print(
             f"{fact['path']}\n  per {fact['unit']}, {fact['neighbours']}, rule {fact['rule']['name']}, "
-            f"{len(fact['charges'])} runs\n  limit {budget_text(fact['limit'])}; spent {budget_text(fact['spent'])}; "
+            f"{counted(len(fact['charges']), 'run')}\n"
+            f"  limit {budget_text(fact['limit'])}; spent {budget_text(fact['spent'])}; "
             f"left {budget_text(fact['left'])}"
         )
         for charge in fact["charges"] if len(facts) == 1 else []:

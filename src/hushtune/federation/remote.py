@@ -11,6 +11,7 @@ from hushtune.core.identity import verified
 from hushtune.core.observer import Observer
 from hushtune.core.roster import Id, Roster, check_name
 from hushtune.core.wire import unpack_reply
+from hushtune.core.words import counted
 from hushtune.federation.base import Dropped, Federation, Traffic, for_clients
 from hushtune.federation.envelope import Answer, Letter, proof_text
 from hushtune.privacy.ledger import Ledger
@@ -66,7 +67,7 @@ class RemoteFederation(Federation):
         self.traffic.trips += 1
         nodes = None if self._pinned else self._nodes
         letters = {id_: Letter(message, nodes).to_bytes() for id_, message in for_clients(trip).items()}
-        observer.say(f"{trip.name}: asking {len(letters)} clients")
+        observer.say(f"{trip.name}: asking {counted(len(letters), 'client')}")
         with observer.phase(trip.name, len(letters)) as advance:
             unmet = self._pinned and not set(letters) <= set(self._seats) and len(set(letters.values())) == 1
             replies = self._to_all(letters) if unmet else self._by_seat(letters)

@@ -15,6 +15,7 @@ from hushtune.core.codec import plain
 from hushtune.core.errors import SettingError
 from hushtune.core.observer import Observer
 from hushtune.core.space import Candidates
+from hushtune.core.words import counted
 from hushtune.methods.base import Method
 from hushtune.methods.study import Settled, settle
 from hushtune.privacy.accounting import Rule, rule_to_json
@@ -59,7 +60,7 @@ class Plan:
 
     def lines(self) -> Iterator[str]:
         """What the verdict follows from, for people to read; the command adds cost and ledger."""
-        yield self.terms(f"{self.clients} clients, {self.candidates} candidates")
+        yield self.terms(f"{counted(self.clients, 'client')}, {counted(self.candidates, 'candidate')}")
 
     def terms(self, what: str) -> str:
         """Who is asked what, and under which protection, in a line.

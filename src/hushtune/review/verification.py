@@ -13,6 +13,7 @@ from hushtune.client.search.adaptive import Adaptive
 from hushtune.core.arrays import IntArray
 from hushtune.core.errors import BoundError, HushtuneError
 from hushtune.core.space import config_key
+from hushtune.core.words import counted
 from hushtune.methods.base import Facts
 from hushtune.privacy.bounds import Scores
 from hushtune.privacy.calibration import events_of
@@ -102,7 +103,7 @@ def _privacy(result: Result) -> Iterator[Check]:
     yield Check(
         "the unit is one that the method protects",
         privacy.unit == "record" or voters == 1,
-        f"{privacy.unit}, {voters} voters per client",
+        f"{privacy.unit}, {counted(voters, 'voter')} per client",
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hushtune.core.checks import number
+from hushtune.core.words import counted
 from hushtune.methods.plan import Plan, Prospect
 from hushtune.methods.thompson.method import STEPS, Thompson
 from hushtune.methods.thompson.regions import Emphasis, attention
@@ -64,7 +65,7 @@ class ThompsonPlan(Plan):
         method = self.method
         assert isinstance(method, Thompson)
         yield self.terms(
-            f"{self.clients} clients, {method.rounds} openings in {method.iterations} iterations, "
+            f"{counted(self.clients, 'client')}, {method.rounds} openings in {method.iterations} iterations, "
             f"P = {method.regions}, {method.features} features, rate {method.rate:g}"
         )
         yield f"Noise: {self.multiplier:.2f} times the largest that one agent contributes, on every entry"

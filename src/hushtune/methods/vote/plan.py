@@ -10,6 +10,7 @@ import numpy as np
 
 from hushtune.client.request import Request
 from hushtune.core.arrays import IntArray
+from hushtune.core.words import counted
 from hushtune.methods.decode import MOST_SMOOTHED
 from hushtune.methods.plan import RUN, Plan, Prospect
 from hushtune.methods.vote.ballots import TopVotes
@@ -87,7 +88,9 @@ class VotePlan(Plan):
     def lines(self) -> Iterator[str]:
         """Noise, odds, other k, what else one could do, traffic."""
         each = f", each with {self.voters} voters" if self.voters > 1 else ""
-        yield self.terms(f"{self.clients} clients{each}, {self.candidates} candidates, {self.k} votes per ballot")
+        yield self.terms(
+            f"{counted(self.clients, 'client')}{each}, {self.candidates} candidates, {self.k} votes per ballot"
+        )
         yield (
             f"Noise: standard deviation {self.sigma:.2f} at least, {self.noise:.2f} if everybody answers; the "
             f"loudest among the candidates about {self.loudest:.0f}"

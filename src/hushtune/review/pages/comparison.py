@@ -7,6 +7,7 @@ from html import escape
 
 from hushtune.core.plots import round_ticks
 from hushtune.core.svg import Area, Axis, legend, panel, picture, polyline, text
+from hushtune.core.words import counted
 from hushtune.review.comparison.table import ARMS, EXACT, Arm, Comparison
 from hushtune.review.pages.html import document, listing, note, section, table
 
@@ -38,7 +39,8 @@ def _head(found: Comparison) -> str:
     assert result is not None
     return (
         "<header>\n<h1>hushtune: comparison</h1>\n"
-        f"<p>{result.asked} clients, {len(found.ran)} combinations, {len(found.arms) - len(found.ran)} refused; "
+        f"<p>{counted(result.asked, 'client')}, {counted(len(found.ran), 'combination')}, "
+        f"{len(found.arms) - len(found.ran)} refused; "
         f"hushtune {escape(result.hushtune)}</p>\n"
         '<p class="mark">SIMULATION: seeded noise, no ledger charged, reference figures allowed.</p>\n</header>'
     )

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from hushtune.core.words import counted
 from hushtune.methods.figures import Figure, value_text
 from hushtune.privacy.accounting import Budget
 from hushtune.review.pages.html import document, listing, note, section, table
@@ -155,7 +156,7 @@ def _budget(result: Result) -> str:
         ("left for one more run", _amount(books.left)),
     ]
     age = "It was new: what was spent elsewhere before is not in it. " if books.new else ""
-    return table(["coordinator's ledger", f"rule '{books.rule}', {books.runs} runs"], rows) + note(
+    return table(["coordinator's ledger", f"rule '{books.rule}', {counted(books.runs, 'run')}"], rows) + note(
         age + "Each client also keeps its own ledger, which only the client can read: `hushtune ledger show` there."
     )
 
