@@ -177,7 +177,7 @@ def test_what_is_no_estimator_is_not_called(tmp_path: Path) -> None:
 def test_files_that_are_no_study(tmp_path: Path) -> None:
     with pytest.raises(ht.SettingError, match="does not exist"):
         read(tmp_path / "none.toml")
-    with pytest.raises(ht.SettingError, match="cannot be read"):
+    with pytest.raises(ht.SettingError, match="cannot be read: Is a directory; give a study file"):
         read(tmp_path)
     (tmp_path / "x.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ht.SettingError, match="must be TOML, but it is no text: give the study file$"):

@@ -157,7 +157,7 @@ def _parsed(path: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise SettingError(f"{path} must be TOML, but got: {error}") from None
     except OSError as error:
-        raise SettingError(f"study file {path} cannot be read: {error.strerror}") from None
+        raise SettingError(f"study file {path} cannot be read: {error.strerror}; give a study file (TOML)") from None
     _check_keys(raw)
     return raw
 
