@@ -77,10 +77,15 @@ def test_a_warning_is_not_shown_because_it_may_quote_data(recwarn: pytest.Warnin
     assert not recwarn.list
 
 
-@pytest.mark.parametrize("apart", [False, True])
-def test_an_interrupt_is_no_failure(apart: bool) -> None:
+def test_an_interrupt_is_no_failure() -> None:
     with pytest.raises(KeyboardInterrupt):
-        list(failures.attempts(_does, deque([(0, ("is interrupted",))]), 1, apart))
+        list(failures.attempts(_does, deque([(0, ("is interrupted",))]), 1, apart=False))
+
+
+def test_an_interrupt_in_a_worker_is_the_objectives_own() -> None:
+    """Ctrl-C does not reach workers: an objective that raises it must not end a private run."""
+    ((_, outcome),) = failures.attempts(_does, deque([(0, ("is interrupted",))]), 1, apart=True)
+    assert isinstance(outcome, failures.Failure)
 
 
 def test_a_loader_ends_no_process() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 import hushtune as ht
 from hushtune.core.errors import WireError
+from hushtune.seals.base import SEAL_CLASSES
 from hushtune.seals.registry import SEALS, default_seal, expected, seal_from_json
 
 ALL = [kind(corrupt=0.2) for kind in SEALS]
@@ -47,6 +48,17 @@ def test_a_message_of_no_seal_is_refused_in_a_short_line(kind: Any) -> None:
     with pytest.raises(WireError, match="no seal has messages of kind") as caught:
         expected({"kind": kind}, [], b"message")
     assert len(str(caught.value)) < 120
+
+
+def test_a_kind_of_hushtunes_own_is_nobody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Impostor(ht.Masked):
+        """Another seal's messages, under another name."""
+
+        name = "impostor"
+
+    monkeypatch.setattr(SEAL_CLASSES, "_known", {"impostor": Impostor, **SEAL_CLASSES.known})
+    found, _ = expected({"kind": "masked", "run": "r", "trip": "keys", "round": 0}, [b""], b"message")
+    assert found is ht.Masked
 
 
 def test_a_message_leads_to_the_seal_whose_kind_it_is() -> None:

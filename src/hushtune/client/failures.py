@@ -32,6 +32,7 @@ import numpy as np
 from hushtune.core.arrays import FloatArray
 from hushtune.core.errors import NoLossError, ObjectiveError, RefusedError, described
 from hushtune.core.processes.pool import Task, unordered
+from hushtune.core.processes.serving import in_worker
 from hushtune.core.processes.worker import Died
 
 if TYPE_CHECKING:
@@ -73,9 +74,9 @@ def attempt(function: Callable[..., _Value], *arguments: Any) -> _Value | Failur
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a warning may quote data
             return function(*arguments)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # also an objective that calls sys.exit
+    except BaseException as error:  # also an objective that calls sys.exit
+        if isinstance(error, KeyboardInterrupt) and not in_worker():  # Ctrl-C does not reach workers
+            raise
         return Failure(traceback.format_exc())
 
 

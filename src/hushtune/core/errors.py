@@ -90,3 +90,8 @@ def described(error: BaseException) -> str:
         return f"{type(error).__name__}: {error}"
     except BaseException:
         return type(error).__name__
+
+
+def is_inside(error: BaseException) -> bool:
+    """Whether what an error says is for the client it comes from, and for nobody else."""
+    return isinstance(error, (ObjectiveError, BoundError, CacheError, WorkerError))

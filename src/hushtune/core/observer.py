@@ -13,10 +13,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from heapq import heappop, heappush
 from typing import Any, Protocol
 
-from hushtune.core.errors import BoundError, CacheError, HushtuneError, ObjectiveError
+from hushtune.core.errors import HushtuneError, is_inside
 
 _FEW = 16  # of so many it is shown how far each is
-_INSIDE = (ObjectiveError, BoundError, CacheError)  # what these say is for the client they come from
 
 
 class Advance(Protocol):
@@ -195,7 +194,7 @@ def told_failures(observer: Observer) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        public = isinstance(error, HushtuneError) and not isinstance(error, _INSIDE)
+        public = isinstance(error, HushtuneError) and not is_inside(error)
         observer.failed(str(error) if public else type(error).__name__)
         raise
 

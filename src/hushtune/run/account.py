@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hushtune.core.errors import AbortedError, HushtuneError, SpentError, described
+from hushtune.core.errors import AbortedError, HushtuneError, SpentError, described, is_inside
 from hushtune.core.observer import Observer
 from hushtune.privacy.accounting import Budget
 from hushtune.privacy.ledger import Ledger
@@ -64,8 +64,9 @@ class Account:
         except (HushtuneError, OSError) as error:
             if self._ledger is None or not (self._reserved or self.openings):
                 raise
+            what = type(error).__name__ if is_inside(error) else described(error)
             raise SpentError(
-                f"the run failed after its cost was reserved: {described(error)}; {self._revealed()}; see the ledgers"
+                f"the run failed after its cost was reserved: {what}; {self._revealed()}; see the ledgers"
             ) from error
 
     def _revealed(self) -> str:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from hushtune.client.query import Query
 from hushtune.privacy.accounting import epsilon_of
-from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.noise.base import Noise
 from hushtune.seals.base import Seal
@@ -69,16 +68,14 @@ def of_tests(query: Query, opened: Opened, seal: Seal, noise: Noise, privacy: Pr
     """What answers to tests show to whom."""
     assert privacy is not None
     event = query.bound.event(noise, privacy.change)
-    assert isinstance(event, PureTests)
     found = []
     if seal.shows_each:
         each, shape = f"each client's own {query.meaning}", (opened.answered, query.bound.length)
         found.append(Disclosure("server", each, shape, f"seal '{seal.name}': exact", None))
-    mechanism = f"tests of the sums under exact noise, at most {event.times}, each of epsilon {event.epsilon:.4g}"
     cost = epsilon_of((event,), privacy.delta)
     answers = "answers to tests: places of candidates"
     length = len(opened.blocks[ANSWERS])
-    return [*found, Disclosure("every reader of the result", answers, (length,), mechanism, cost)]
+    return [*found, Disclosure("every reader of the result", answers, (length,), event.words, cost)]
 
 
 def of_form(query: Query, opened: Opened, form: Form, seal: Seal) -> Disclosure:

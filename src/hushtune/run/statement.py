@@ -114,8 +114,7 @@ def _scored_on(result: Result) -> list[str]:
 def _trained(result: Result) -> list[str]:
     """Private training that is charged with the run."""
     return [
-        f"  It includes the training that follows: {event.steps} steps of DP-SGD, sampling rate {event.rate:.4g}, "
-        f"noise multiplier {event.multiplier:.4g}."
+        f"  It includes the training that follows: {event.words}."
         for event in result.events
         if isinstance(event, TrainingSteps)
     ]

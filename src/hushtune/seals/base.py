@@ -45,6 +45,7 @@ class Seal:
     corrupt: float = 0.1
     name: ClassVar[str]
     kind: ClassVar[str]  # of its messages
+    brief: ClassVar[str] = ""  # who sees what, in a few words
     shown: ClassVar[str] = ""  # before the names of its trips, while they are under way
     noise_at: ClassVar[Place] = "parties"  # who adds the noise
     shows_each: ClassVar[bool] = False  # whether the server sees every client's own contribution

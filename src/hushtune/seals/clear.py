@@ -23,6 +23,7 @@ class Clear(Plain):
     """
 
     name: ClassVar[str] = "clear"
+    brief: ClassVar[str] = "no protection from the server"
 
     def protects(self, facts: Protected) -> list[str]:
         """Nothing, from the server."""

@@ -39,6 +39,7 @@ class Curator(Plain):
     """
 
     name: ClassVar[str] = "curator"
+    brief: ClassVar[str] = "a server that is trusted with every contribution adds the noise"
     noise_at: ClassVar[Place] = "curator"
     tests: ClassVar[bool] = True
 

@@ -37,7 +37,8 @@ def seal_from_json(raw: Mapping[str, Any]) -> Seal:
 def expected(header: Mapping[str, Any], parts: list[bytes], message: bytes) -> tuple[type[Seal], Expected]:
     """The seal whose kind a message is of, and what that seal takes it for."""
     kind = header.get("kind")
-    seal = next((seal for seal in SEAL_CLASSES.known.values() if seal.kind == kind), None)
+    seals = (*SEALS, *SEAL_CLASSES.known.values())  # a kind of hushtune's own is nobody else's
+    seal = next((seal for seal in seals if seal.kind == kind), None)
     if seal is None:
         raise WireError(f"no seal has messages of kind {str(kind)[:40]!r}")
     return seal, seal.expects(header, parts, message)

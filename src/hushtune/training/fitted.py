@@ -140,14 +140,9 @@ def _guarantee(fitted: Fitted) -> list[str]:
     ]
     for event in fitted.events:
         if isinstance(event, TrainingSteps):
-            lines.append(f"  Training: {_training(event)}; alone epsilon {epsilon_of((event,), delta):.4g}.")
+            lines.append(f"  Training: {event.words}; alone epsilon {epsilon_of((event,), delta):.4g}.")
         elif isinstance(event, SelectedRuns):
-            drawn = "Poisson" if event.shape is None else f"truncated negative binomial of shape {event.shape:g}"
-            score = f", each scored with noise {event.score:g}" if event.score else ""
-            lines.append(
-                f"  Training: the best of a secret number of runs ({drawn}, mean {event.mean:g}){score}; each run "
-                f"{_training(event)}."
-            )
+            lines.append(f"  Training: {event.words}.")
         elif isinstance(event, PureTests):
             tests = f"{event.times} test{'s' * (event.times > 1)} of epsilon {event.epsilon:.4g}"
             lines.append(f"  Choosing: at most {tests}; alone epsilon {epsilon_of((event,), delta):.4g}.")
@@ -158,10 +153,6 @@ def _guarantee(fitted: Fitted) -> list[str]:
             f"{scored[0].deviation:.4g}; alone epsilon {epsilon_of(tuple(scored), delta):.4g}."
         )
     return [*lines, f"  {_SCORED[fitted.scored_on]}"]
-
-
-def _training(event: TrainingSteps | SelectedRuns) -> str:
-    return f"{event.steps} steps of DP-SGD, sampling rate {event.rate:.4g}, noise multiplier {event.multiplier:.4g}"
 
 
 def _trust(fitted: Fitted) -> list[str]:

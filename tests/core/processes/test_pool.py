@@ -115,6 +115,50 @@ def test_a_task_that_kills_its_worker_is_named_and_no_other_suffers(
     assert found == {0: 0, 1: Died(how), 2: 2, 3: 3, 4: 4, 5: 5}
 
 
+def _leaves_a_trap(x: int) -> int:
+    if x == 0:
+        pid = os.getpid()
+        threading.Thread(target=lambda: (_TRAP.wait(), os.kill(pid, signal.SIGKILL)), daemon=True).start()
+    else:
+        _TRAP.set()
+        if any(thread.daemon and "lambda" in thread.name for thread in threading.enumerate()):
+            threading.Event().wait()
+    return x
+
+
+_TRAP = threading.Event()
+
+
+def test_a_task_does_not_count_as_dead_by_what_another_has_left_behind() -> None:
+    assert dict(unordered(_leaves_a_trap, numbered(0, 1), 1, apart=True)) == {0: 0, 1: 1}
+
+
+def _cuts_its_line_and_stays(x: int) -> int:
+    threading.Thread(target=threading.Event().wait).start()  # no daemon: it would keep the process
+    os.closerange(3, 50)
+    return x
+
+
+def test_a_worker_without_its_line_ends() -> None:
+    ((_, outcome),) = unordered(_cuts_its_line_and_stays, numbered(0), 1, apart=True)
+    assert isinstance(outcome, Died)
+
+
+class _OnceOnlyError(Exception):
+    def __init__(self, text: str, other: int) -> None:
+        super().__init__(text)
+
+
+def _raises_what_cannot_be_sent() -> None:
+    raise _OnceOnlyError("rows are 1, 2, 3", 0)
+
+
+def test_an_error_that_cannot_be_sent_does_not_quote_its_text() -> None:
+    with pytest.raises(WorkerError, match="a task raised _OnceOnlyError, which cannot be sent") as caught:
+        list(unordered(_raises_what_cannot_be_sent, deque([(0, ())]), 1, apart=True))
+    assert "rows" not in str(caught.value)
+
+
 def test_where_nothing_may_be_left_out_a_death_is_an_error() -> None:
     with pytest.raises(WorkerError, match=r"a worker process died \(signal 9\)"):
         list(in_order(_is_killed, ((x,) for x in range(3)), 2))
@@ -160,14 +204,14 @@ def test_what_a_task_raises_is_raised_here() -> None:
     with pytest.raises(LookupError, match="lost") as caught:
         list(unordered(_raises, numbered("lost"), 1, apart=True))
     assert "_raises" in "".join(caught.value.__notes__)  # where it was
-    with pytest.raises(WorkerError, match="_TwoWords: hello there"):
+    with pytest.raises(WorkerError, match="a task raised _TwoWords, which cannot be sent"):
         list(unordered(_raises, numbered("two words"), 1, apart=True))
     with pytest.raises(KeyboardInterrupt):
         list(unordered(_raises, numbered("interrupt"), 1, apart=True))
 
 
 def test_a_value_that_cannot_be_sent_back_is_an_error() -> None:
-    with pytest.raises(WorkerError, match="what a task returned cannot be sent: TypeError"):
+    with pytest.raises(WorkerError, match=r"what a task returned cannot be sent \(TypeError\)"):
         list(unordered(threading.Lock, deque([(0, ())]), 1, apart=True))
 
 

@@ -13,6 +13,9 @@ import hushtune as ht
 from experiments.speed.secure_sum import rows
 from hushtune.core.observer import Silent
 from hushtune.methods.plan import CostPlan
+from hushtune.privacy.accounting import Sums
+from hushtune.privacy.bounds import KHot
+from hushtune.privacy.calibration import calibrate
 
 
 def test_ten_clients_are_hopeless_and_ten_hospitals_with_patients_are_not() -> None:
@@ -44,6 +47,14 @@ def test_the_default_vote_is_planned_and_other_k_are_compared() -> None:
     odds = {other.k: other.success for other in found.by_k}
     assert found.success == pytest.approx(odds[6], abs=0.1)
     assert odds[found.best_k] >= max(odds.values()) - 0.005
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 5.0, 10.0])
+def test_the_noise_of_other_k_is_nearly_what_a_run_would_use(epsilon: float) -> None:
+    found = cost(50, 200, privacy=ht.Privacy(epsilon), method=ht.Vote(1))
+    for odds in found.by_k:
+        exact = calibrate((KHot(odds.k, 200),), ht.Privacy(epsilon), Sums()).scale
+        assert odds.sigma == pytest.approx(exact, rel=0.1), odds.k
 
 
 @pytest.mark.parametrize("ballot", ["soft", "approval"])

@@ -1,7 +1,7 @@
 """Worker processes: this process hands tasks to some of them, and gets outcomes back as they are done.
 
-A worker has one task at a time, and a line of its own to this process. So it is known which task killed its worker,
-and no other task suffers from it.
+A worker has one task at a time, and a line of its own to this process. So it is known during which task it died. That
+task is done again in a new worker, unless its worker was new: what an earlier task left behind must not count as its.
 
 - A task that cannot be pickled, or that its worker cannot read, is done in this process.
 - What a task raises is raised here. Whatever is still under way is then stopped, as it is by Ctrl-C.
@@ -95,7 +95,7 @@ class _Crew(Generic[_Key]):
                 if not self._begin(function, key, task):
                     over.append((key, task, ("unreadable", None)))
             if not over:
-                over.extend(self._ended())
+                over.extend(self._ended(function))
                 raised = any(kind == "raised" for *_, (kind, _) in over)
                 continue
             key, task, (kind, content) = over.popleft()
@@ -106,19 +106,22 @@ class _Crew(Generic[_Key]):
                     del content  # else the error would keep this frame, and all that its callers hold, alive
             yield key, function(*task) if kind == "unreadable" else content
 
-    def _begin(self, function: Callable[..., Any], key: _Key, task: Task) -> bool:
-        """Gives a task to a worker; False if it cannot be sent."""
+    def _begin(self, function: Callable[..., Any], key: _Key, task: Task, fresh: bool = False) -> bool:
+        """Gives a task to a worker, or to a new one; False if it cannot be sent."""
         try:
             content, arrays = self._sharing.dumps((function, task))
-        except Exception:  # whatever a user's own class raises
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # whatever a user's own class raises, a library's panic too
             return False
-        worker = self._free.pop() if self._free else taken(self._threads) or Worker(self._threads)
+        used = None if fresh else self._free.pop() if self._free else taken(self._threads)
+        worker = used or Worker(self._threads)
         self._busy[worker] = key, task
         worker.send(self._surroundings, content, arrays)
         return True
 
-    def _ended(self) -> Iterator[tuple[_Key, Task, Any]]:
-        """Waits until a worker has something to say."""
+    def _ended(self, function: Callable[..., Any]) -> Iterator[tuple[_Key, Task, Any]]:
+        """Waits until a worker has something to say. If it died, its task is done again, unless it was its first."""
         from multiprocessing.connection import wait
 
         lines = {worker.line: worker for worker in self._busy}
@@ -129,7 +132,11 @@ class _Crew(Generic[_Key]):
                 continue
             if worker.alive:
                 self._free.append(worker)
-            yield *self._busy.pop(worker), outcome
+            key, task = self._busy.pop(worker)
+            if outcome[0] == "died" and not worker.fresh:  # perhaps of what an earlier task has left behind
+                self._begin(function, key, task, fresh=True)
+            else:
+                yield key, task, outcome
 
     def part(self) -> None:
         """Ends workers that are still at a task; the others wait for the next call."""

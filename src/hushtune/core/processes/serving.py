@@ -12,12 +12,31 @@ import traceback
 from contextlib import suppress
 from typing import Any
 
-from hushtune.core.errors import WorkerError, described
+from hushtune.core.errors import WorkerError
 from hushtune.core.processes.sharing import loads
+
+_working = False
+
+
+def in_worker() -> bool:
+    """Whether this process is a worker."""
+    return _working
 
 
 def serve() -> None:
-    """Does what comes over the line, whose number is the first argument of this process."""
+    """Does what comes over the line, whose number is the first argument of this process, and ends the process then."""
+    global _working  # noqa: PLW0603
+    _working = True
+    try:
+        _serve()
+    finally:  # whatever a task has left behind must not keep the process: its parent waits for it
+        with suppress(Exception):
+            sys.stdout.flush()
+        os._exit(1)
+
+
+def _serve() -> None:
+    """One task after the other, until the line is cut."""
     from multiprocessing.connection import Connection
     from multiprocessing.reduction import recv_handle
 
@@ -75,6 +94,6 @@ def _outcome(content: bytes, arrays: list[int]) -> bytes:
         if kind == "raised":
             pickle.loads(found)  # not every error can be made again
     except Exception as error:
-        told = described(value) if kind == "raised" else f"what a task returned cannot be sent: {described(error)}"
-        found = pickle.dumps(("raised", WorkerError(told)))
+        what = f"a task raised {type(value).__name__}, which" if kind == "raised" else "what a task returned"
+        found = pickle.dumps(("raised", WorkerError(f"{what} cannot be sent ({type(error).__name__})")))
     return found

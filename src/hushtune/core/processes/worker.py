@@ -45,6 +45,7 @@ class Worker:
 
         self.threads, self.path, self.alive = threads, _path(), True
         self.since = time.monotonic()  # waiting for the next call
+        self.fresh = True  # whether no task can have left anything behind in it
         self._ready, self._owner, self._surroundings = False, os.getpid(), b""
         self.line, far = Pipe()
         with far:
@@ -81,6 +82,7 @@ class Worker:
         if not self._ready:
             self._ready = True
             return None
+        self.fresh = False
         try:
             kind, value = pickle.loads(content)
         except Exception as error:

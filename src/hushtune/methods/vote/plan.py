@@ -17,13 +17,14 @@ from hushtune.methods.vote.ballots import TopVotes
 from hushtune.methods.vote.odds import Agreement, bound, counts, loudest, smooth_success, success
 from hushtune.privacy.accounting import gaussian_start
 from hushtune.privacy.bounds import KHot
-from hushtune.privacy.calibration import events_of
+from hushtune.privacy.calibration import calibrate, events_of
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.noise.base import Noise
 from hushtune.seals.base import largest_sum
 
 _LOSSES = 2_000_000  # drawn for one number of voters; beyond, sums of ballots are
 _SMOOTHED = 40  # simulated votes for smooth decoding, which takes a fit each; fewer beyond 100 candidates
+_ROUGH = 4.0  # standard deviation of noise that is nearly Gaussian
 _KS = (1, 2, 3, 5, 8, 12, 20, 35, 60, 100)
 _LIKELY, _MAYBE, _HOPELESS = 0.9, 0.6, 0.3
 
@@ -187,7 +188,8 @@ class _Study:
     """Simulated votes: the same ones wherever only the noise differs.
 
     Noise is calibrated exactly for the case asked about. For the many others it is that of a Gaussian mechanism with
-    the same divergence, which is cheap and within a few percent, `scaled` as the exact one is.
+    the same divergence, which is cheap and within a few percent, `scaled` as the exact one is; but where little noise
+    is enough, integers are far from Gaussian, and it is calibrated too.
     """
 
     def __init__(self, prospect: Prospect, agreement: Agreement) -> None:
@@ -211,9 +213,10 @@ class _Study:
         if k == self._size:  # every ballot is the same
             return 0.0
         seal, ballot = self._prospect.seal, KHot(k, self._size)
-        return self._scaled * gaussian_start(
+        start = self._scaled * gaussian_start(
             lambda s: events_of((ballot,), privacy, seal.noise(s)), privacy.epsilon, privacy.delta
         )
+        return start if start > _ROUGH else calibrate((ballot,), privacy, self._prospect.rule, seal.noise_at).scale
 
     def odds(
         self, what: str, voters: int, clients: int, ks: Sequence[int], privacy: Privacy, exact: Noise | None = None

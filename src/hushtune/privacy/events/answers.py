@@ -41,6 +41,11 @@ class PureTests:
             raise SettingError(f"`epsilon >= 0` must hold, but got {self.epsilon!r}")
 
     @property
+    def words(self) -> str:
+        """How many answers, and what one of them costs."""
+        return f"tests of the sums under exact noise, at most {self.times}, each of epsilon {self.epsilon:.4g}"
+
+    @property
     def bare(self) -> bool:
         """No noise worth the name."""
         return self.epsilon > _LARGEST

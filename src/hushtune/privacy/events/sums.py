@@ -21,6 +21,11 @@ class Event(Protocol):
     name: ClassVar[str]
 
     @property
+    def words(self) -> str:
+        """What was opened, or done, under which noise: for statements."""
+        ...
+
+    @property
     def bare(self) -> bool:
         """Whether something can change and no noise hides it: epsilon is infinite."""
         ...
@@ -55,6 +60,10 @@ _HIGH_ORDER = 128  # up to here all orders are summed over the same outcomes, wh
 _CUT = -50.0  # outcomes less likely than e^-50 count as certain loss: cheap to carry, and never optimistic
 
 
+def _skellam(variance: float) -> str:
+    return f"with Skellam noise of standard deviation {math.sqrt(variance):.4g}"
+
+
 @dataclass(frozen=True)
 class SkellamShift:
     """Integer coordinates under independent Skellam noise, of which `coordinates` change by one each.
@@ -73,6 +82,11 @@ class SkellamShift:
     name: ClassVar[str] = "skellam-shift"
     tight: ClassVar[bool] = True
     sampled: ClassVar[bool] = True
+
+    @property
+    def words(self) -> str:
+        """The noise, and how many counts one unit moves."""
+        return f"counts, of which one unit moves {self.coordinates} by one, {_skellam(self.variance)}"
 
     @property
     def bare(self) -> bool:
@@ -166,6 +180,11 @@ class SkellamVector:
             )
 
     @property
+    def words(self) -> str:
+        """The noise, and how far one unit moves the vector."""
+        return f"a vector of integers that one unit moves by at most {self.l2:.4g}, {_skellam(self.variance)}"
+
+    @property
     def bare(self) -> bool:
         """No noise worth the name."""
         return self.variance < _LEAST_VARIANCE and self.l2 > 0
@@ -221,6 +240,12 @@ class GaussianVector:
         _check_rate(self.rate)
         if type(self.l2) not in (int, float) or not 0 <= self.l2 <= 2**50:
             raise SettingError(f"`0 <= norm <= 2**50` must hold, but got l2={self.l2!r}")
+
+    @property
+    def words(self) -> str:
+        """The noise, and how far one unit moves the vector."""
+        noise = f"with Gaussian noise of standard deviation {self.deviation:.4g}"
+        return f"a vector that one unit moves by at most {self.l2:.4g}, {noise}"
 
     @property
     def bare(self) -> bool:
@@ -292,6 +317,7 @@ class Exact:
     tight: ClassVar[bool] = True
     sampled: ClassVar[bool] = True
     bare: ClassVar[bool] = True
+    words: ClassVar[str] = "exact values, without noise"
 
     def interval(self) -> float:
         """Of no use, as there is no distribution to put on a grid."""

@@ -45,6 +45,11 @@ class TrainingSteps:
         return GaussianVector(self.multiplier, 1.0, self.rate)
 
     @property
+    def words(self) -> str:
+        """How long, on which batches, under which noise."""
+        return f"{self.steps} steps of DP-SGD, sampling rate {self.rate:.4g}, noise multiplier {self.multiplier:.4g}"
+
+    @property
     def bare(self) -> bool:
         """No noise worth the name."""
         return self._step().bare
@@ -94,6 +99,14 @@ class SelectedRuns:
         if self.shape is not None:
             number("shape", self.shape, 0, 1e3)
         number("score", self.score, 0, 1e6)
+
+    @property
+    def words(self) -> str:
+        """How many runs to expect, how they are scored, and what each of them is."""
+        drawn = "Poisson" if self.shape is None else f"truncated negative binomial of shape {self.shape:g}"
+        score = f", each scored with noise {self.score:g}" if self.score else ""
+        run = TrainingSteps(self.multiplier, self.rate, self.steps).words
+        return f"the best of a secret number of runs ({drawn}, mean {self.mean:g}){score}; each run {run}"
 
     @property
     def bare(self) -> bool:

@@ -11,13 +11,6 @@ from hushtune.core.words import counted
 from hushtune.review.comparison.table import ARMS, EXACT, Arm, Comparison
 from hushtune.review.pages.html import document, listing, note, section, table
 
-_SEALS = {
-    "masked": "secure aggregation: the server sees the sum only",
-    "threshold": "multiparty encryption: the server sees what is decrypted only",
-    "curator": "a server that is trusted with every contribution adds the noise",
-    "clear": "no protection from the server",
-}
-
 
 def page(found: Comparison) -> str:
     """The whole HTML file for a comparison."""
@@ -92,8 +85,8 @@ def _refused(found: Comparison) -> list[str]:
 
 
 def _reading(found: Comparison) -> str:
-    used = dict.fromkeys(arm.seal.partition("(")[0] for arm in found.ran)
-    seals = [f"{seal}: {_SEALS[seal]}" for seal in used if seal in _SEALS]
+    used = {arm.result.seal.name: arm.result.seal.brief for arm in found.ran if arm.result is not None}
+    seals = [f"{name}: {brief}" for name, brief in used.items() if brief]
     privacies = dict.fromkeys(arm.privacy for arm in found.ran if arm.privacy is not None)
     units = dict.fromkeys(f"per {p.unit}, neighbours {p.neighbours}, delta {p.delta:g}" for p in privacies)
     words = [

@@ -37,6 +37,7 @@ class Masked(Seal):
 
     degree: int | None = None
     name: ClassVar[str] = "masked"
+    brief: ClassVar[str] = "secure aggregation: the server sees the sum only"
     kind: ClassVar[str] = "masked"
     shown: ClassVar[str] = "secure sum: "
 

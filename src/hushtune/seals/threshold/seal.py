@@ -46,6 +46,7 @@ class Threshold(Seal):
     smudging: float = 20.0
     precision: float = 4e-4
     name: ClassVar[str] = "threshold"
+    brief: ClassVar[str] = "multiparty encryption: the server sees what is decrypted only"
     kind: ClassVar[str] = KIND
     shown: ClassVar[str] = "encrypted: "
     computes: ClassVar[bool] = True
