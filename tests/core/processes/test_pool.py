@@ -18,6 +18,7 @@ import pytest
 from hushtune.core.errors import WorkerError
 from hushtune.core.processes import worker
 from hushtune.core.processes.pool import default_jobs, in_order, unordered
+from hushtune.core.processes.serving import in_worker
 from hushtune.core.processes.worker import Died, end_waiting
 
 
@@ -116,6 +117,7 @@ def test_a_task_that_kills_its_worker_is_named_and_no_other_suffers(
 
 
 def _leaves_a_trap(x: int) -> int:
+    assert in_worker()  # nowhere else
     if x == 0:
         pid = os.getpid()
         threading.Thread(target=lambda: (_TRAP.wait(), os.kill(pid, signal.SIGKILL)), daemon=True).start()
