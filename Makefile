@@ -9,23 +9,28 @@ JOBS ?= 2
 FAST := OMP_NUM_THREADS=1 $(if $(wildcard /dev/shm/.),TMPDIR=/dev/shm)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo installs test test-all test-long test-torch test-dpsgd test-flower test-mhe test-browser test-release matrix screenshots bench docs docs-check lint format dist licences clean
+.PHONY: help demo installs test test-all test-long test-torch test-dpsgd test-files test-flower test-mhe test-browser test-release test-oldest matrix screenshots bench docs docs-check lint format dist licences locks clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-$(VENV)/core: pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+# CPython 3.11 on Linux installs from locks/, others by the ranges in pyproject.toml
+LOCKS := pyproject.toml $(wildcard locks/*.txt)
+INSTALL = $(BIN)/python tools/install.py
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/core: $(LOCKS) | $(BIN)/python
+	$(INSTALL)
 	@touch $@
 
-$(VENV)/test: pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test]'
+$(VENV)/test: $(LOCKS) | $(BIN)/python
+	$(INSTALL) test
 	@touch $@ $(VENV)/core
 
 $(VENV)/dev: $(VENV)/test
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(INSTALL) dev
 	@touch $@
 
 demo: $(VENV)/core ## 100 clients agree on a config by a private vote (under 2 minutes)
@@ -39,28 +44,35 @@ test-long: $(VENV)/test ## long tests: random sums, mutated messages, kill -9 un
 	$(FAST) $(BIN)/pytest -n $(JOBS) -m long
 
 $(VENV)/browser: $(VENV)/dev
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[browser]'
+	$(INSTALL) browser
 	@touch $@
 
 test-browser: $(VENV)/browser ## the report in headless Chromium (Debian packages chromium and chromium-driver)
 	$(BIN)/pytest -m browser
 
 $(VENV)/torch: $(VENV)/dev
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[torch]'
+	$(INSTALL) torch
 	@touch $@
 
 test-torch: $(VENV)/torch ## batched training of networks
 	$(BIN)/pytest -m torch
 
 $(VENV)/dpsgd: $(VENV)/dev
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dpsgd]'
+	$(INSTALL) dpsgd
 	@touch $@
 
 test-dpsgd: $(VENV)/dpsgd ## private training of networks through Opacus
 	$(BIN)/pytest -m dpsgd
 
+$(VENV)/files: $(VENV)/dev
+	$(INSTALL) files
+	@touch $@
+
+test-files: $(VENV)/files ## records in tables of pandas and pyarrow
+	$(BIN)/pytest -n $(JOBS) -m files
+
 $(VENV)/flower: $(VENV)/dev
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,flower]'
+	$(INSTALL) dev flower
 	@touch $@
 
 test-flower: $(VENV)/flower ## Flower: simulated nodes, and real processes on loopback that are killed (9 minutes)
@@ -75,17 +87,35 @@ bench: $(VENV)/torch $(VENV)/flower ## docs/results/performance.md: every speed 
 	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/python -m experiments bars $(FULL) --out docs/results/performance.md
 
 $(VENV)/release: $(VENV)/test
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[release]'
+	$(INSTALL) release
 	@touch $@
 
-dist: $(VENV)/release ## wheel and sdist in dist/; the same sources give the same bytes
+dist: $(VENV)/release ## wheel, sdist and SBOM in dist/; the same sources give the same bytes
 	rm -rf dist
-	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/python tools/sbom.py dist
 
 test-release: $(VENV)/release ## wheel and sdist; the wheel and each extra in empty environments outside this folder
 	$(BIN)/pytest -m release
 
-licences: $(VENV)/dpsgd $(VENV)/flower ## docs/licences.md, from what is installed
+OLDEST := .venv-oldest
+# what calls the packages most: numbers and accounting, samplers, ciphers, workers, commands
+QUICKLY := tests/cli tests/core/test_space.py tests/core/test_locks.py tests/core/test_observer.py tests/client/search \
+	tests/client/test_rows.py tests/data tests/privacy tests/seals/masked tests/methods/vote tests/methods/surface tests/run
+$(OLDEST)/installed: pyproject.toml tools/oldest.py
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(PYTHON) tools/oldest.py >$(OLDEST)/oldest.txt
+	$(OLDEST)/bin/pip install --quiet --disable-pip-version-check --constraint $(OLDEST)/oldest.txt --editable '.[test]'
+	@touch $@
+
+test-oldest: $(OLDEST)/installed ## with the oldest versions that are accepted, CPython 3.11; a part, or with ALL=1 everything (3 minutes)
+	$(FAST) $(OLDEST)/bin/pytest -n $(JOBS) $(if $(ALL),,$(QUICKLY))
+
+locks: | $(BIN)/python ## locks/, for pyproject.toml as it is; what is locked and still fits stays (UPGRADE=--upgrade: the newest)
+	test -x $(BIN)/uv || $(BIN)/pip install --quiet --disable-pip-version-check 'uv>=0.8,<1'
+	PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python tools/locks.py $(UPGRADE)
+
+licences: $(VENV)/dpsgd $(VENV)/files $(VENV)/flower ## docs/licences.md, from what is installed
 	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/hushtune mhe setup
 	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/python tools/licences.py docs/licences.md
 
@@ -100,7 +130,7 @@ screenshots: $(VENV)/browser ## pictures of the demo's report for README and doc
 	$(BIN)/python tests/review/pages/screenshots.py runs/demo docs/pictures
 
 $(VENV)/docs: $(VENV)/dev
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(INSTALL) docs
 	@touch $@
 
 docs: $(VENV)/docs ## the site in site/: a broken link fails; the examples run in `make test`
@@ -116,15 +146,14 @@ format: $(VENV)/dev ## rewrite files in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# one call of pip finds versions that go together, and is faster than one for each extra
-EXTRAS := dev torch dpsgd flower browser docs release
-COMMA := ,
+# one call of pip is faster than one for each extra
+EXTRAS := dev torch dpsgd files flower browser docs release
 installs: $(VENV)/test ## all that the other targets would install, at once
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$(subst $() ,$(COMMA),$(EXTRAS))]'
+	$(INSTALL) $(EXTRAS)
 	@touch $(addprefix $(VENV)/,$(EXTRAS))
 	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/hushtune mhe setup
 
-test-all: test test-long lint docs test-torch test-dpsgd test-flower test-mhe docs-check test-browser test-release ## everything
+test-all: test test-long lint docs test-torch test-dpsgd test-files test-flower test-mhe docs-check test-browser test-release test-oldest ## everything
 
 clean: ## remove what the targets above made
-	rm -rf $(VENV) runs site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) runs site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

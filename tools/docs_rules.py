@@ -62,6 +62,12 @@ RULES = (
         "rewrites README and docs/matrix.md",
         covered="tests/testing/test_matrix.py::test_both_files_are_what_their_cells_make",
     ),
+    Rule(r"make test-oldest ALL=1$", "a part of it, before each release all", covered=".ci/run: make test-oldest"),
+    Rule(
+        r"make locks\b",
+        "it asks a package index",
+        covered="tests/tools/test_locks.py::test_locks_are_written_anew_and_keep_what_fits_unless_told_otherwise",
+    ),
     Rule(r"make [a-z-]+$", "continuous integration", covered=r".ci/run: \g<0>"),
     Rule(
         r"pip install -e '\.\[test\]'$",

@@ -19,6 +19,7 @@ from hushtune.seals.threshold.environment import WHEELS, interpreter
 EXTRAS = {
     "torch": "PyTorch objectives, federated training of networks",
     "dpsgd": "private training",
+    "files": "records in tables of pandas and pyarrow",
     "flower": "clients on machines of their own",
 }
 HEADER = "| package | version wanted | version seen | licence |\n|---|---|---|---|\n"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import gzip
 import io
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +17,8 @@ import pytest
 
 import hushtune as ht
 from hushtune.data import load
-from hushtune.data.sources import _differences
+from hushtune.data.digests import content_digest
+from hushtune.data.sources import SOURCES, File
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +34,26 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
         raise URLError("no network")
 
     monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch)
+
+
+def differences(x: np.ndarray) -> np.ndarray:
+    """Pictures as their files have them: differences of colours and adjacent pixels, modulo 256."""
+    apart = x.copy()
+    apart[:, 0] -= x[:, 1]
+    apart[:, 2] -= x[:, 1]
+    for axis in (3, 2):
+        apart = np.diff(apart, axis=axis, prepend=np.uint8(0)).astype(np.uint8)
+    return apart
+
+
+def known(name: str, fetched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has OpenML give this, and hushtune know it by its digest."""
+    source = SOURCES[name]
+    assert isinstance(source, File)
+    assert source.openml is not None
+    digest = content_digest(source.name, source.openml.write(fetched))
+    openml = dataclasses.replace(source.openml, digest=digest)
+    monkeypatch.setitem(SOURCES, name, dataclasses.replace(source, openml=openml))
 
 
 def mnist_like(seed: int = 0) -> dict[str, np.ndarray]:
@@ -60,7 +83,35 @@ def test_mnist_from_the_data_folder_and_from_the_cache(places: Path, monkeypatch
     np.savez(places / "cache" / "hushtune" / "mnist.npz", **mnist_like(1))
     np.testing.assert_array_equal(load("mnist").train.y, data.train.y)  # the folder comes first
     monkeypatch.delenv("HUSHTUNE_DATA")
+    with pytest.raises(ht.SettingError, match=r"cache.*mnist.npz must have the digest .* but has another; remove it"):
+        load("mnist")
+    digest = content_digest("mnist.npz", (places / "cache" / "hushtune" / "mnist.npz").read_bytes())
+    source = SOURCES["mnist"]
+    assert isinstance(source, File)
+    assert source.openml is not None
+    openml = dataclasses.replace(source.openml, digest=digest)
+    monkeypatch.setitem(SOURCES, "mnist", dataclasses.replace(source, openml=openml))
     np.testing.assert_array_equal(load("mnist").train.y, mnist_like(1)["y_train"])
+
+
+def test_a_data_set_with_another_digest_is_fetched_in_vain(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    true = SimpleNamespace(data=np.ones((4, 2)), target=np.array(["Rock", "Mine", "Mine", "Rock"]))
+    known("sonar", true, monkeypatch)
+    false = SimpleNamespace(data=np.array([[1.0, 1.0]] * 3 + [[1.0, 1.001]]), target=true.target)
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda **options: false)
+    with pytest.raises(
+        ht.SettingError, match=r"OpenML's data set 40 must have the digest .* was not kept; put the file"
+    ):
+        load("sonar")
+    assert not (places / "cache" / "hushtune" / "sonar.npz").exists()
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda **options: true)
+    assert len(load("sonar", test=0).train) == 4
+
+
+def test_what_is_fetched_has_a_digest() -> None:
+    fetched = [source.openml for source in SOURCES.values() if isinstance(source, File) and source.openml is not None]
+    assert len({openml.digest for openml in fetched}) == len(fetched) == 8
+    assert all(re.fullmatch("[0-9a-f]{64}", openml.digest) for openml in fetched)
 
 
 def test_offline_says_what_is_missing_and_what_to_do(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,14 +124,17 @@ def test_offline_says_what_is_missing_and_what_to_do(places: Path, monkeypatch: 
 def test_mnist_is_fetched_once_and_kept(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 
+    rng = np.random.default_rng(0)
+    fetched = SimpleNamespace(
+        data=np.repeat(rng.integers(0, 256, (60_005, 1), np.uint8), 784, 1),
+        target=rng.integers(0, 10, 60_005).astype(str),
+    )
+    known("mnist", fetched, monkeypatch)
+
     def fetch(**options: Any) -> Any:
         calls.append(options)
         (Path(options["data_home"]) / "part").write_bytes(b"x" * 1000)
-        rng = np.random.default_rng(0)
-        return SimpleNamespace(
-            data=np.repeat(rng.integers(0, 256, (60_005, 1), np.uint8), 784, 1),
-            target=rng.integers(0, 10, 60_005).astype(str),
-        )
+        return fetched
 
     monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch)
     first, second = load("mnist", rows=50, observer=ht.Bars()), load("mnist", rows=50)
@@ -89,11 +143,11 @@ def test_mnist_is_fetched_once_and_kept(places: Path, monkeypatch: pytest.Monkey
     assert len(first.test) == 5
 
 
-def test_pictures_come_back_from_their_differences(places: Path) -> None:
+def test_pictures_come_back_from_theirdifferences(places: Path) -> None:
     rng = np.random.default_rng(0)
     x = rng.integers(0, 256, (6, 3, 32, 32), dtype=np.uint8)
     y = np.arange(6, dtype=np.uint8)
-    packed = _differences(x)
+    packed = differences(x)
     np.savez(places / "data" / "cifar10_jpeg_delta.npz", D_train=packed, y_train=y, D_test=packed[:2], y_test=y[:2])
     data = load("cifar10")
     np.testing.assert_allclose(data.train.X, (x / 255 - 0.5) / 0.5, atol=1e-6)
@@ -104,12 +158,15 @@ def test_emnist_and_svhn_are_read_like_their_kin(places: Path) -> None:
     np.savez(places / "data" / "emnist_byclass.npz", **mnist_like(0), label_char=np.arange(62))
     assert load("emnist").train.X.shape == (30, 1, 28, 28)
     x = np.random.default_rng(0).integers(0, 256, (4, 3, 32, 32), dtype=np.uint8)
-    y, packed = np.arange(4, dtype=np.uint8), _differences(x)
+    y, packed = np.arange(4, dtype=np.uint8), differences(x)
     np.savez(places / "data" / "svhn_crops_delta.npz", D_train=packed, y_train=y, D_test=packed[:2], y_test=y[:2])
     np.testing.assert_allclose(load("svhn").train.X, (x / 255 - 0.5) / 0.5, atol=1e-6)
 
 
-@pytest.mark.parametrize(("name", "file"), [("emnist", "emnist_byclass.npz"), ("svhn", "svhn_crops_delta.npz")])
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [("emnist", "emnist_byclass.npz"), ("svhn", "svhn_crops_delta.npz"), ("cifar10", "cifar10_jpeg_delta.npz")],
+)
 def test_what_cannot_be_fetched_is_said_to_be_missing(places: Path, name: str, file: str) -> None:
     with pytest.raises(ht.SettingError, match=rf"{file} is not in .*data or in .*cannot be fetched; .*HUSHTUNE_DATA"):
         load(name)
@@ -147,6 +204,7 @@ def test_adult_from_openml_has_the_same_form(monkeypatch: pytest.MonkeyPatch) ->
         categories={"workclass": ["Private", "State-gov"]},
         target=np.where(rng.random(rows) < 0.3, ">50K", "<=50K"),
     )
+    known("adult", fetched, monkeypatch)
     monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda **options: fetched)
     with np.errstate(invalid="ignore"):
         data = load("adult")
@@ -211,9 +269,12 @@ def test_oil_spill_without_its_patch_number_and_its_constant(places: Path) -> No
 
 
 def test_tables_are_fetched_with_their_classes(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched = SimpleNamespace(data=np.ones((4, 2)), target=np.array(["Rock", "Mine", "Mine", "Rock"]))
+    known("sonar", fetched, monkeypatch)
+
     def fetch(**options: Any) -> Any:
         assert options["data_id"] == 40
-        return SimpleNamespace(data=np.ones((4, 2)), target=np.array(["Rock", "Mine", "Mine", "Rock"]))
+        return fetched
 
     monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch)
     assert sorted(load("sonar", test=0).train.y) == [0, 0, 1, 1]

@@ -25,7 +25,7 @@ class Dist:
 
 def build(source: Path, out: Path) -> Dist:
     """Wheel and sdist as `make dist` makes them: the wheel from the sdist."""
-    command = [sys.executable, "-m", "build", "--outdir", str(out), str(source)]
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(source)]
     subprocess.run(command, check=True, capture_output=True, cwd=out.parent, env=_clean())
     (wheel,), (sdist,) = out.glob("*.whl"), out.glob("*.tar.gz")
     return Dist(wheel, sdist)

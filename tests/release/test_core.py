@@ -108,7 +108,7 @@ def test_every_module_that_needs_no_extra_can_be_imported(core: Place) -> None:
     )
     for line in said.splitlines():
         module, _, why = line.partition(": ")
-        assert why.partition(".")[0] in ("torch", "flwr") or "hushtune[" in why, module
+        assert why.partition(".")[0] in ("torch", "flwr", "pandas", "pyarrow") or "hushtune[" in why, module
 
 
 def test_importing_and_help_load_nothing_heavy(core: Place) -> None:

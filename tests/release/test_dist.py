@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 import tarfile
 import tomllib
 import zipfile
@@ -19,8 +22,17 @@ pytestmark = pytest.mark.release
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 JUNK = {"__pycache__", ".venv", ".git", "runs", "site", "dist", "build", ".hushtune", ".hypothesis"}
-SOURCES = {"src", "experiments", "tests", "tools", "docs", "examples", ".ci"}
-FILES = {"Makefile", "mkdocs.yml", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "LICENSE", "pyproject.toml"}
+SOURCES = {"src", "experiments", "tests", "tools", "docs", "examples", "locks", ".ci"}
+FILES = {
+    "Makefile",
+    "mkdocs.yml",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "README.md",
+    "LICENSE",
+    "pyproject.toml",
+}
 
 
 def metadata(dist: Dist) -> Message:
@@ -84,3 +96,21 @@ def test_another_folder_gives_the_same_bytes(dist: Dist, tmp_path: Path) -> None
     again = build(source, tmp_path / "again")
     assert again.wheel.read_bytes() == dist.wheel.read_bytes()
     assert again.sdist.read_bytes() == dist.sdist.read_bytes()
+
+
+def test_another_folder_gives_the_same_sbom_which_names_the_wheels_requirements(dist: Dist, tmp_path: Path) -> None:
+    with tarfile.open(dist.sdist) as archive:
+        archive.extractall(tmp_path / "elsewhere", filter="data")
+    (source,) = (tmp_path / "elsewhere").iterdir()
+    found = []
+    for at, folder in enumerate((ROOT, source)):
+        (tmp_path / str(at)).mkdir()
+        command = [sys.executable, str(folder / "tools" / "sbom.py"), str(tmp_path / str(at))]
+        subprocess.run(command, check=True, cwd=tmp_path)
+        found.append((tmp_path / str(at) / f"hushtune-{ht.__version__}.cdx.json").read_bytes())
+    assert found[0] == found[1]
+    raw = json.loads(found[0])
+    parts = {part["name"] for part in raw["components"] if part["scope"] == "required"}
+    plain = [line for line in metadata(dist).get_all("Requires-Dist", []) if "extra ==" not in line]
+    assert {re.split(r"[<>=!~\[ ]", line)[0] for line in plain} <= parts
+    assert raw["metadata"]["component"]["version"] == ht.__version__

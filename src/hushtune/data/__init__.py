@@ -24,8 +24,8 @@ def load(
 ) -> Split:
     """A data set by name, with rows to train on and rows to test on.
 
-    It is looked for in the folder $HUSHTUNE_DATA, then in the user's cache, and then fetched from OpenML ("emnist",
-    "svhn", "landmine" and "har" are not fetched).
+    It is looked for in the folder $HUSHTUNE_DATA, then in the user's cache, and then fetched from OpenML ("cifar10",
+    "emnist", "svhn", "landmine" and "har" are not fetched). What is fetched must have the digest that hushtune knows.
 
     Args:
         name: "digits" (installed with scikit-learn), "mnist", "emnist" (62 classes), "cifar10", "svhn", "adult"; or
