@@ -13,6 +13,7 @@ from hushtune.core.observer import Advance
 class Watched(ht.Observer):
     def __init__(self) -> None:
         self.events: list[tuple[Any, ...]] = []
+        self.timed = True
 
     def kinds(self, *wanted: str) -> list[tuple[Any, ...]]:
         """The events of some kinds."""
@@ -41,3 +42,6 @@ class Watched(ht.Observer):
 
     def done(self, config: Mapping[str, Any] | None) -> None:
         self.events.append(("done", config))
+
+    def keep_no_times(self) -> None:
+        self.timed = False

@@ -1,7 +1,12 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+import stat
+import sys
 import threading
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +15,8 @@ import pytest
 
 import hushtune as ht
 from hushtune.core import files
-from hushtune.core.files import archive, create_once, replace, unarchive
+from hushtune.core.errors import CacheError
+from hushtune.core.files import append, archive, create_once, make_folder, make_private, own, replace, unarchive
 
 
 def names(folder: Path) -> list[str]:
@@ -137,3 +143,173 @@ def test_a_damaged_archive_is_refused_wherever_it_is_cut_and_objects_always(tmp_
         unarchive(path)
     with pytest.raises(ht.SettingError, match="FileNotFoundError"):
         unarchive(tmp_path / "none.npz")
+
+
+# ---- private files -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def open_to_all() -> Iterator[None]:
+    """A umask that takes nothing away."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def database(path: Path) -> None:
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE t (x)")
+    db.close()
+
+
+MAKERS = {
+    "replace": lambda path: replace(path, "x", private=True),
+    "create_once": lambda path: create_once(path, lambda draft: draft.write_text("x") and None, private=True),
+    "a database": lambda path: create_once(path, database, private=True),
+    "make_private": make_private,
+    "append": lambda path: append(path, "x"),
+}
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
+def test_a_private_file_is_never_open_to_others_not_for_a_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_to_all: None, make: Any
+) -> None:
+    """Looked at after every call into the system, in a folder that everybody may write to."""
+    tmp_path.chmod(0o777)
+    path, seen = tmp_path / "new" / "folder" / "file", set()
+
+    def look(frame: Any, event: str, argument: Any) -> None:
+        if event == "c_return" and "hushtune" in frame.f_code.co_filename:
+            seen.update((found.name[0], mode(found)) for found in tmp_path.rglob("*"))
+
+    sys.setprofile(look)
+    try:
+        make(path)
+    finally:
+        sys.setprofile(None)
+    assert mode(path) == 0o600
+    assert {kind for _, kind in seen} <= {0o600, 0o700}
+    assert ("n", 0o700) in seen
+
+
+@pytest.mark.parametrize("make", [lambda path: replace(path, "x"), lambda path: create_once(path, Path.touch)])
+def test_other_files_are_as_open_as_the_umask_says(tmp_path: Path, open_to_all: None, make: Any) -> None:
+    make(tmp_path / "new" / "file")
+    assert (mode(tmp_path / "new"), mode(tmp_path / "new" / "file")) == (0o777, 0o666)
+
+
+@pytest.mark.parametrize(("before", "after"), [(0o644, 0o600), (0o666, 0o600), (0o640, 0o600), (0o444, 0o400)])
+def test_a_private_file_that_is_open_to_others_is_mended(tmp_path: Path, before: int, after: int) -> None:
+    path = tmp_path / "file"
+    path.write_text("kept")
+    path.chmod(before)
+    own(path)
+    assert (mode(path), path.read_text()) == (after, "kept")
+
+
+def test_a_folder_is_mended_and_those_above_it_are_left_alone(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    make_folder(tmp_path / "a" / "b")
+    (tmp_path / "a" / "b").chmod(0o755)
+    make_folder(tmp_path / "a" / "b")
+    assert mode(tmp_path / "a" / "b") == 0o755
+    own(tmp_path / "a" / "b", folder=True)
+    assert [mode(path) for path in (tmp_path, tmp_path / "a", tmp_path / "a" / "b")] == [0o755, 0o700, 0o700]
+
+
+def test_what_is_not_there_is_nobodys(tmp_path: Path) -> None:
+    own(tmp_path / "none")
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("use", [own, make_private, lambda path: append(path, "secret")])
+def test_a_file_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: Any) -> None:
+    path = tmp_path / "file"
+    path.write_text("theirs")
+    path.chmod(0o666)
+    monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
+    with pytest.raises(CacheError, match=r"file must belong to the user who runs this \(uid \d+\).*`chown`") as caught:
+        use(path)
+    assert "\n" not in str(caught.value)
+    assert (mode(path), path.read_text()) == (0o666, "theirs")
+
+
+def test_a_mode_that_cannot_be_changed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    path.touch(0o644)
+    monkeypatch.setattr(Path, "chmod", lambda self, mode: None)  # as on a disk without modes
+    with pytest.raises(CacheError, match="readable by its owner only, but it has mode 644.*on a disk that keeps modes"):
+        own(path)
+
+
+def test_a_link_counts_as_what_it_leads_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch(0o644)
+    (tmp_path / "link").symlink_to("file")
+    own(tmp_path / "link")
+    assert mode(tmp_path / "file") == 0o600
+    (tmp_path / "nowhere").symlink_to("none")
+    with pytest.raises(CacheError, match="a link to nothing: remove it"):
+        make_private(tmp_path / "nowhere")
+    assert not (tmp_path / "none").exists()
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    with pytest.raises(CacheError, match="link must belong"):
+        own(tmp_path / "link")
+
+
+def test_where_modes_say_nothing_nothing_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    path.touch(0o644)
+    monkeypatch.setattr(files.os, "name", "nt")
+    own(path)
+    monkeypatch.undo()
+    assert mode(path) == 0o644
+
+
+def test_a_database_in_use_keeps_its_locks_while_it_is_looked_at(tmp_path: Path) -> None:
+    """Opening and closing the file in this process would end them, and a second writer would get in."""
+    path = tmp_path / "file"
+    create_once(path, database, private=True)
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("BEGIN EXCLUSIVE")
+        make_private(path)
+        own(path)
+        child = os.fork()
+        if child == 0:
+            try:
+                with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other:
+                    other.execute("BEGIN IMMEDIATE")
+                os._exit(0)
+            except sqlite3.OperationalError:
+                os._exit(7)
+            finally:
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_text_is_added_to_a_private_file(tmp_path: Path) -> None:
+    append(tmp_path / "log", "one\n")
+    append(tmp_path / "log", "\udcff\n")
+    assert (tmp_path / "log").read_text() == "one\n\\udcff\n"
+
+
+def test_what_is_no_private_file_of_ours_keeps_its_mode(tmp_path: Path) -> None:
+    """A path that a user gave may lead anywhere: to a folder that all share, or to somebody's public file."""
+    shared, public, database = tmp_path / "shared", tmp_path / "notes.txt", tmp_path / "other.db"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    public.write_text("for everybody\nto read\n")
+    with closing(sqlite3.connect(database)) as db:
+        db.execute("CREATE TABLE t (x)")
+    for path, mode in ((shared, 0o1777), (public, 0o644), (database, 0o644)):
+        path.chmod(mode)
+        with pytest.raises(ht.SettingError):
+            ht.Identity.load(path)
+        with pytest.raises(ht.LedgerError):
+            ht.Ledger(path).entries()
+        own(path, folder=path.is_file())
+        assert stat.S_IMODE(path.stat().st_mode) == mode

@@ -115,7 +115,49 @@ def test_an_exact_run_shows_everything() -> None:
 def test_a_private_run_shows_neither_how_far_each_is_nor_steps_of_nothing() -> None:
     watched = Watched()
     tell_all(shown(watched, private=True))
-    assert watched.events == [("phase", "work", 4, []), ("advance", 1, None), ("advance", 3, None), *ALL[4:]]
+    assert watched.events == [("phase", "work", 4, []), *[("advance", 1, None)] * 4, *ALL[4:]]
+
+
+@pytest.mark.parametrize("total", [0, 1, 7, 100, 250, 1001])
+def test_a_private_run_counts_in_steps_that_follow_from_the_total_alone(total: int) -> None:
+    """Whatever was cached, failed or had nothing to do, and in whatever pieces the rest is done."""
+    seen = []
+    for pieces in ([], [1] * total, [total], [0, total // 3, 1], [5] * total, [total, total]):
+        watched = Watched()
+        with shown(watched, private=True).phase("work", total) as advance:
+            for piece in pieces:
+                advance(piece, 0)
+        seen.append(watched.events)
+    assert all(events == seen[0] for events in seen)
+    assert sum(done for _, done, _ in (event for event in seen[0] if event[0] == "advance")) == total
+    assert len(seen[0]) == 2 + min(total, 100)
+
+
+def test_a_phase_that_fails_is_not_counted_to_its_end() -> None:
+    watched = Watched()
+
+    def fail() -> None:
+        with shown(watched, private=True).phase("work", 4) as advance:
+            advance(2)
+            raise ValueError("x")
+
+    with pytest.raises(ValueError, match="x"):
+        fail()
+    assert watched.kinds("advance") == [("advance", 1, None)] * 2
+
+
+def test_only_a_real_run_with_an_epsilon_tells_observers_to_keep_no_times(
+    make_clients: Make, candidates: ht.Candidates
+) -> None:
+    for changes, timed in (
+        ({}, False),
+        ({"simulation": ht.Simulation(1)}, True),
+        ({"privacy": None, "seal": ht.Clear()}, True),
+    ):
+        one, other = Watched(), Watched()
+        names = [ht.Client(c.data, c.objective, name=f"{len(changes)}-{at}") for at, c in enumerate(make_clients(3))]
+        tune(names, candidates, observer=together(one, other), **changes)
+        assert (one.timed, other.timed) == (timed, timed)
 
 
 def test_for_every_event_it_was_decided_whether_a_private_run_shows_it() -> None:
@@ -161,7 +203,7 @@ def test_a_run_tells_what_happens_in_order(make_clients: Make, candidates: ht.Ca
     result = tune(make_clients(6), candidates, observer=watched)
     begun = [event[1:3] for event in watched.kinds("phase")]
     assert begun == [("scoring", 66), *((f"secure sum: {name}", 6) for name in ("keys", "shares", "input", "unmask"))]
-    assert watched.events[:4] == [("phase", "scoring", 66, []), *[("advance", 11, None)] * 3]
+    assert watched.events[:4] == [("phase", "scoring", 66, []), *[("advance", 1, None)] * 3]
     told = [event for event in watched.events if event[0] not in ("phase", "advance")]
     assert told == [
         *(("end", name) for name in ("scoring", "secure sum: keys", "secure sum: shares")),

@@ -59,11 +59,3 @@ def _got(name: str, value: Any) -> str:
     """What was got for a name: `k=0`, or `a list`."""
     got = in_words(value)
     return f"{name}={got}" if got == repr(value) else got
-
-
-def up(value: float) -> str:
-    """Four digits, rounded up, so that the advice given is enough."""
-    if not math.isfinite(value):
-        return "inf"
-    digits = 3 - math.floor(math.log10(value))
-    return f"{math.ceil(value * 10**digits * (1 - 1e-9)) / 10**digits:g}"

@@ -18,7 +18,9 @@ class SettingError(HushtuneError, ValueError):
 
 
 class CacheError(SettingError):
-    """A trial cache cannot be used. Its message names a file of the client's, so it stays there."""
+    """A trial cache or another private file cannot be used. Its message names a file of the client's, so it stays
+    there.
+    """
 
 
 class BoundError(HushtuneError):
@@ -52,8 +54,8 @@ class BudgetError(LedgerError):
 
 
 class AbortedError(HushtuneError):
-    """A run cannot go on: too few clients answered, or none has a finite loss. Raised with what was opened before in
-    its message; what was reserved by then stays reserved.
+    """A run cannot go on: too few clients answered, none has a finite loss, or what was opened is nothing that clients
+    can have sent. Raised with what was opened before in its message; what was reserved by then stays reserved.
     """
 
 

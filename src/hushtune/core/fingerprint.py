@@ -65,6 +65,9 @@ class _Feed:
             return self.all([value.co_names, value.co_consts], "code")
         if hasattr(value, "columns") and hasattr(value, "to_numpy"):  # a pandas or polars table
             return self.all([(str(name), np.asarray(value[name])) for name in value.columns], len(value))
+        if hasattr(value, "schema") and hasattr(value, "itercolumns"):  # a table of pyarrow's
+            names, columns = value.schema.names, value.itercolumns()
+            return self.all([(n, str(c.type), np.asarray(c)) for n, c in zip(names, columns, strict=True)], len(value))
         if isinstance(value, ModuleType):
             return self.tag(value.__name__)
         if hasattr(value, "__array__") and not isinstance(value, type):  # a tensor

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hushtune.core.errors import SettingError
-from hushtune.core.files import create_once
+from hushtune.core.errors import CacheError, SettingError
+from hushtune.core.files import create_once, own
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,9 @@ class Identity:
         """
 
         def write(draft: Path) -> None:
-            draft.touch(0o600)
             draft.write_text(f"hushtune identity, keep secret\n{self.secret.hex()}\n", encoding="ascii")
 
-        if not create_once(Path(path), write):
+        if not create_once(Path(path), write, private=True):
             raise SettingError(f"{path} exists already; an identity is never overwritten")
 
     @classmethod
@@ -76,6 +75,10 @@ class Identity:
             secret = b""
         if len(secret) != 32:
             raise SettingError(f"{path} must be a file made by `hushtune identity new`")
+        try:
+            own(Path(path))
+        except CacheError as error:
+            raise SettingError(str(error)) from None
         return cls(secret)
 
 

@@ -1,7 +1,8 @@
 """A run as lines of JSON, for programs that watch it or read later what happened.
 
-Each line is one object with `schema`, `kind`, `time` (seconds since 1970) and the fields of its kind. `FIELDS` is the
-one list of kinds and fields: `JsonLines` writes them, `read_line` reads them, and docs/cli.md describes them.
+Each line is one object with `schema`, `kind`, `time` (seconds since 1970; null in a real run with an epsilon) and the
+fields of its kind. `FIELDS` is the one list of kinds and fields: `JsonLines` writes them, `read_line` reads them, and
+docs/cli.md describes them.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ FIELDS: dict[str, dict[str, type | UnionType]] = {
     "failed": {"reason": str},
     "done": {"config": dict | NoneType},
 }
-_COMMON: dict[str, type | UnionType] = {"schema": int, "kind": str, "time": float | int}
+_COMMON: dict[str, type | UnionType] = {"schema": int, "kind": str, "time": float | int | NoneType}
 _STEPS = 100  # a phase writes at most so many advances, however small its steps are
 
 
 class JsonLines(Observer):
     """Writes every event as one line of JSON; docs/cli.md has the kinds of lines and their fields.
 
-    Lines depend on numbers only, never on a clock, but for the field `time`. Each is flushed, so that another program
-    can follow.
+    Lines depend on numbers only, never on a clock, but for the field `time`, which is null as soon as a real run with
+    an epsilon has begun. Each is flushed, so that another program can follow.
 
     Args:
         stream: open for writing text; stays open.
@@ -48,10 +49,12 @@ class JsonLines(Observer):
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._phases = 0
+        self._timed = True
         self._write("begin", hushtune=__version__)
 
     def _write(self, kind: str, **fields: Any) -> None:
-        line = {"schema": SCHEMA, "kind": kind, "time": round(time.time(), 3), **fields}
+        now = round(time.time(), 3) if self._timed else None
+        line = {"schema": SCHEMA, "kind": kind, "time": now, **fields}
         self._stream.write(json.dumps(line, allow_nan=False) + "\n")
         self._stream.flush()
 
@@ -101,6 +104,10 @@ class JsonLines(Observer):
         """A line of kind "done"."""
         self._write("done", config=None if config is None else dict(config))
 
+    def keep_no_times(self) -> None:
+        """Lines from here on have no time."""
+        self._timed = False
+
 
 @dataclass(frozen=True)
 class Line:
@@ -108,12 +115,12 @@ class Line:
 
     Args:
         kind: one of `FIELDS`.
-        time: when it was written, in seconds since 1970.
+        time: when it was written, in seconds since 1970; None in a real run with an epsilon.
         fields: those of its kind.
     """
 
     kind: str
-    time: float
+    time: float | None
     fields: Mapping[str, Any]
 
 

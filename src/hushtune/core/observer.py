@@ -1,7 +1,8 @@
 """Observers: what may watch a run, and what a private run lets them see.
 
 A run tells one observer what happens, and knows nothing of terminals or files. Whatever watches a run with an epsilon
-stands behind `shown`: it sees the same numbers whoever fails. How long things take can still be seen.
+stands behind `shown`: it sees the same numbers whoever fails, and is told to keep no times. How long things take can
+still be seen while they happen.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 from hushtune.core.errors import HushtuneError, is_inside
 
 _FEW = 16  # of so many it is shown how far each is
+_STEPS = 100  # of a phase of a private run
 
 
 class Advance(Protocol):
@@ -98,6 +100,12 @@ class Observer:
             config: what was chosen; None after a comparison, which chooses nothing.
         """
 
+    def keep_no_times(self) -> None:
+        """This is a real run with an epsilon: who writes down what happens does not write down when, from here on.
+
+        How long clients take depends on their data, and no epsilon covers it.
+        """
+
 
 # ---- what a private run may show ---------------------------------------------------------------------
 
@@ -120,14 +128,20 @@ class _Shown(Observer):
 
     @contextmanager
     def phase(self, name: str, total: int, each: Sequence[str] = ()) -> Iterator[Advance]:
-        """Without `each`: how far a client is depends on its data, and so does how often it has nothing to do."""
+        """Without `each`, and in steps that follow from the total alone: how far a client is, and how much of its work
+        it has done before, failed in or has none of, depends on its data."""
         with self._observer.phase(name, total) as advance:
+            steps, passed, done = min(total, _STEPS), 0, 0
 
-            def of_all(done: int, who: int | None = None, /) -> None:
-                if done:
-                    advance(done)
+            def of_all(more: int, who: int | None = None, /) -> None:
+                nonlocal passed, done
+                done += more
+                while passed < steps and done >= (mark := total * (passed + 1) // steps):
+                    advance(mark - total * passed // steps)
+                    passed += 1
 
             yield of_all
+            of_all(total - done)
 
     def say(self, text: str) -> None:
         """The run's own words: which trip it is, and how many clients are asked."""
@@ -153,11 +167,15 @@ class _Shown(Observer):
         """The choice follows from what was opened."""
         self._observer.done(config)
 
+    def keep_no_times(self) -> None:
+        """It is a rule for whoever watches."""
+        self._observer.keep_no_times()
+
 
 class Even:
     """Counts what will not be done in its turn among what is done, in steps of the same sizes.
 
-    So an observer sees the same numbers whoever fails, or has nothing to do.
+    So no leap of a bar says who fails, or has nothing to do.
     """
 
     def __init__(self, advance: Advance) -> None:
@@ -287,6 +305,10 @@ class _Together(Observer):
     def done(self, config: Mapping[str, Any] | None) -> None:
         for one in self._observers:
             one.done(config)
+
+    def keep_no_times(self) -> None:
+        for one in self._observers:
+            one.keep_no_times()
 
 
 def bars_unless(quiet: bool) -> Observer:

@@ -1,4 +1,5 @@
-"""Where random bits come from: the operating system's cryptographic source, or a marked simulation's seed.
+"""Where random bits come from: the operating system's cryptographic source, a client's own secret, or a marked
+simulation's seed.
 
 Noise, ballots and tie-breaks draw from nothing else.
 """
@@ -29,17 +30,30 @@ class SystemRandomness:
         return os.urandom(size)
 
 
-class SimulatedRandomness:
-    """Repeatable bytes for a marked simulation (SHAKE-256 of seed, label and a counter). Never for real privacy."""
+class DerivedRandomness:
+    """The stream of a key: as unpredictable as the key is, and the same whenever the key is (SHAKE-256 of the key and
+    a counter).
 
-    def __init__(self, seed: int, label: str, drawn: int = 0) -> None:
-        self._key = f"hushtune simulation {seed} {label} ".encode()
-        self.drawn = drawn  # how often it was asked before: where a stream goes on in another process
+    Args:
+        key: bytes that nobody else can know (`core/secret.py`); a simulation's are public.
+        drawn: how often the stream was asked before: where it goes on in another process.
+    """
+
+    def __init__(self, key: bytes, drawn: int = 0) -> None:
+        self._key = key
+        self.drawn = drawn
 
     def bytes(self, size: int) -> bytes:
-        """The next `size` bytes of this label's stream."""
+        """The next `size` bytes of the stream."""
         self.drawn += 1
         return hashlib.shake_256(self._key + str(self.drawn).encode()).digest(size)
+
+
+class SimulatedRandomness(DerivedRandomness):
+    """Repeatable bytes for a marked simulation: one stream for each seed and label. Never for real privacy."""
+
+    def __init__(self, seed: int, label: str, drawn: int = 0) -> None:
+        super().__init__(f"hushtune simulation {seed} {label} ".encode(), drawn)
 
 
 def words(randomness: Randomness, *shape: int) -> NDArray[np.uint64]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -69,10 +70,13 @@ class Space:
                     f"knob '{name}' must be Float, Int or Choice (or an Optuna distribution), "
                     f"but got {type(knob).__name__}"
                 )
-            if isinstance(knob, Numeric) and not (math.isfinite(knob.low) and math.isfinite(knob.high)):
+            if isinstance(knob, Numeric) and not (_finite(knob.low) and _finite(knob.high)):
                 raise SettingError(f"knob '{name}' must have finite ends, but got {knob.low} and {knob.high}")
             if isinstance(knob, Choice) and not all(_plain(choice) for choice in knob.choices):
-                raise SettingError(f"knob '{name}' must have choices without nan and inf, but got {knob.choices}")
+                raise SettingError(
+                    f"knob '{name}' must have plain choices (finite numbers, texts, booleans, None), "
+                    f"but got {knob.choices}"
+                )
         self.knobs: dict[str, BaseDistribution] = dict(knobs)
 
     def __eq__(self, other: object) -> bool:
@@ -102,7 +106,7 @@ class Space:
         """
         try:
             return cls(**{name: json_to_distribution(json.dumps(knob)) for name, knob in raw.items()})
-        except (ValueError, TypeError, AttributeError, KeyError) as error:
+        except (ValueError, TypeError, AttributeError, KeyError, ArithmeticError) as error:
             raise SettingError(f"a space must be JSON written by Space.to_json, but got: {error}") from None
 
     def has(self, config: Mapping[str, Value]) -> bool:
@@ -259,9 +263,20 @@ class Candidates:
         return hash(self.text)
 
     @cached_property
+    def outside(self) -> list[int]:
+        """The places of those with a value outside its knob's range or choices."""
+        return [at for at, config in enumerate(self.configs) if not self.space.has(config)]
+
+    @cached_property
     def encoded(self) -> FloatArray:
         """The candidates in the unit cube, shape (candidates, width)."""
         return self.space.encode(self.configs)
+
+    @cached_property
+    def hull(self) -> Space:
+        """The smallest space that holds all the configs, whose values may lie outside the candidates' own space."""
+        columns = {name: [config[name] for config in self.configs] for name in self.space.knobs}
+        return Space(**{name: _holding(knob, columns[name]) for name, knob in self.space.knobs.items()})
 
     @cached_property
     def text(self) -> str:
@@ -281,7 +296,7 @@ class Candidates:
         """
         try:
             return cls(Space.from_json(raw["space"]), tuple(raw["configs"]))
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, ArithmeticError) as error:
             if isinstance(error, SettingError):
                 raise
             raise SettingError(f"candidates must be JSON written by Candidates.to_json, but got: {error}") from None
@@ -311,7 +326,7 @@ def _check_value(index: int, name: str, knob: BaseDistribution, value: Any) -> N
     elif isinstance(knob, Int):
         fits = isinstance(value, int) and not isinstance(value, bool)
     else:
-        fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        fits = isinstance(value, int | float) and not isinstance(value, bool) and _finite(value)
     if not fits:
         raise SettingError(
             f"candidate {index}: '{name}' must suit {type(knob).__name__}, but got {value!r} ({type(value).__name__})"
@@ -319,7 +334,19 @@ def _check_value(index: int, name: str, knob: BaseDistribution, value: Any) -> N
 
 
 def _plain(value: Any) -> bool:
-    return not isinstance(value, float) or math.isfinite(value)
+    return isinstance(value, Value) and (not isinstance(value, float) or math.isfinite(value))
+
+
+def _finite(value: float) -> bool:
+    """Whether a float can hold the number; no integer is too large for the comparison."""
+    return -sys.float_info.max <= value <= sys.float_info.max
+
+
+def _holding(knob: BaseDistribution, values: Sequence[Any]) -> BaseDistribution:
+    """A knob of the same type that just holds the values."""
+    if isinstance(knob, Choice):
+        return Choice(list({(type(value), value): value for value in values}.values()))
+    return (Int if isinstance(knob, Int) else Float)(min(values), max(values))
 
 
 def knob_has(knob: BaseDistribution, value: Any) -> bool:

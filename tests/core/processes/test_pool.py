@@ -363,3 +363,32 @@ def test_whoever_stops_reading_stops_what_is_under_way(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         read()
     until(lambda: not alive(int(path.read_text())))
+
+
+def _sleep(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_task_that_takes_too_long_is_ended_and_the_others_are_done(jobs: int) -> None:
+    tasks = numbered(0.0, 3600.0, 0.0)
+    found = dict(unordered(_sleep, tasks, jobs, ends=lambda key, since: since + (0.5 if key == 1 else 600.0)))
+    assert isinstance(found[1], Died)
+    assert found[1].late
+    assert [found[0], found[2]] == [0.0, 0.0]
+
+
+def test_a_limit_keeps_tasks_out_of_this_process() -> None:
+    ((_, pid),) = unordered(_pid, numbered(0), 1, ends=lambda key, since: since + 600.0)
+    assert pid != os.getpid()
+
+
+def test_without_a_limit_a_worker_that_died_was_not_late() -> None:
+    ((_, found),) = unordered(_kill, numbered(0), 1, apart=True)
+    assert isinstance(found, Died)
+    assert not found.late
+
+
+def _kill(_: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)

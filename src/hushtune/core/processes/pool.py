@@ -11,7 +11,9 @@ task is done again in a new worker, unless its worker was new: what an earlier t
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
@@ -22,6 +24,7 @@ from hushtune.core.processes.worker import Died, Worker, leave, surroundings, ta
 
 _Key = TypeVar("_Key", bound=Hashable)
 _Value = TypeVar("_Value")
+_LONGEST = 3600.0  # seconds to wait in one go: systems know no longer waits than some weeks
 Task = tuple[Any, ...]
 """The arguments of one call."""
 
@@ -31,8 +34,16 @@ def default_jobs() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+Ends = Callable[[Any, float], float]
+"""When the task with a key, begun at a moment of `time.monotonic`, must be done: asked again whenever one is over."""
+
+
 def unordered(
-    function: Callable[..., _Value], tasks: deque[tuple[_Key, Task]], jobs: int, apart: bool = False
+    function: Callable[..., _Value],
+    tasks: deque[tuple[_Key, Task]],
+    jobs: int,
+    apart: bool = False,
+    ends: Ends | None = None,
 ) -> Iterator[tuple[_Key, _Value | Died]]:
     """Calls a function once for each task; gives outcomes under their tasks' keys, in the order in which they are done.
 
@@ -41,13 +52,15 @@ def unordered(
         tasks: what to do. It is emptied; whoever reads the outcomes may add to it meanwhile.
         jobs: how many workers. With one, or with less than two tasks, this process does them itself.
         apart: use a worker even then: what kills it must not be seen.
+        ends: when each task must be done; a worker that takes longer is ended. A task that is done in this process has
+            no such limit.
     """
-    if not apart and (jobs == 1 or len(tasks) < 2):
+    if not apart and ends is None and (jobs == 1 or len(tasks) < 2):
         while tasks:
             key, task = tasks.popleft()
             yield key, function(*task)
         return
-    crew: _Crew[_Key] = _Crew(jobs)
+    crew: _Crew[_Key] = _Crew(jobs, ends)
     try:
         yield from crew.outcomes(function, tasks)
     finally:
@@ -76,13 +89,14 @@ def in_order(function: Callable[..., _Value], tasks: Iterable[Task], jobs: int) 
 class _Crew(Generic[_Key]):
     """The workers of one call."""
 
-    def __init__(self, jobs: int) -> None:
-        self._jobs = jobs
+    def __init__(self, jobs: int, ends: Ends | None) -> None:
+        self._jobs, self._ends = jobs, ends
         self._threads = max(1, default_jobs() // jobs)  # else every worker would start a thread per core
         self._surroundings = surroundings(self._threads)
         self._sharing = Sharing()
         self._free: list[Worker] = []
         self._busy: dict[Worker, tuple[_Key, Task]] = {}
+        self._since: dict[Worker, float] = {}  # when the tasks of those that have started began
 
     def outcomes(
         self, function: Callable[..., _Value], tasks: deque[tuple[_Key, Task]]
@@ -118,25 +132,49 @@ class _Crew(Generic[_Key]):
         worker = used or Worker(self._threads)
         self._busy[worker] = key, task
         worker.send(self._surroundings, content, arrays)
+        self._time(worker)
         return True
+
+    def _time(self, worker: Worker) -> None:
+        """Starts the clock of a worker's task, if the worker has started: starting is not the task's fault."""
+        if self._ends is not None and worker.ready:
+            self._since[worker] = time.monotonic()
+
+    def _deadlines(self) -> dict[Worker, float]:
+        """When the tasks under way must be done, as it is now."""
+        if self._ends is None:
+            return {}
+        return {worker: self._ends(self._busy[worker][0], since) for worker, since in self._since.items()}
+
+    def _late(self) -> Iterator[tuple[_Key, Task, Any]]:
+        """Ends workers whose tasks take too long."""
+        now = time.monotonic()
+        for worker in [one for one, end in self._deadlines().items() if end <= now]:
+            key, task = self._busy.pop(worker)
+            del self._since[worker]
+            yield key, task, ("died", Died(worker.end(), late=True))
 
     def _ended(self, function: Callable[..., Any]) -> Iterator[tuple[_Key, Task, Any]]:
         """Waits until a worker has something to say. If it died, its task is done again, unless it was its first."""
         from multiprocessing.connection import wait
 
         lines = {worker.line: worker for worker in self._busy}
-        for line in wait(list(lines)):
+        patience = min(self._deadlines().values(), default=math.inf) - time.monotonic()
+        for line in wait(list(lines), None if patience == math.inf else max(0.0, min(patience, _LONGEST))):
             worker = lines[line]  # type: ignore[index]
             outcome = worker.heard()
             if outcome is None:
+                self._time(worker)
                 continue
             if worker.alive:
                 self._free.append(worker)
             key, task = self._busy.pop(worker)
+            self._since.pop(worker, None)
             if outcome[0] == "died" and not worker.fresh:  # perhaps of what an earlier task has left behind
                 self._begin(function, key, task, fresh=True)
             else:
                 yield key, task, outcome
+        yield from self._late()
 
     def part(self) -> None:
         """Ends workers that are still at a task; the others wait for the next call."""

@@ -32,9 +32,11 @@ class Died:
 
     Args:
         how: the worker's exit code, or the signal that ended it.
+        late: whether it was ended because the task took longer than it may.
     """
 
     how: str
+    late: bool = False
 
 
 class Worker:
@@ -69,6 +71,11 @@ class Worker:
                 send_handle(self.line, descriptor, self._process.pid)
             self.line.send_bytes(content)
             self._surroundings = surroundings
+
+    @property
+    def ready(self) -> bool:
+        """Whether it has started: until then its task has not begun."""
+        return self._ready
 
     def heard(self) -> tuple[str, Any] | None:
         """What its line has: the outcome of a task; None if it says that it has started."""
