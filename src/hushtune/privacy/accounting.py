@@ -9,13 +9,14 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache, reduce
+from functools import cache, lru_cache, reduce
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
 from hushtune.core.checks import number
 from hushtune.core.errors import SettingError
+from hushtune.core.words import as_set
 from hushtune.privacy.events.sums import Event
 from hushtune.privacy.losses import Losses
 from hushtune.privacy.noise import skellam
@@ -44,66 +45,159 @@ def check_budget(epsilon: Any, delta: Any) -> Budget:
 
 # ---- several events together -------------------------------------------------------------------------
 
-_ORDERS = (1.5, 2.0, 3.0, 5.0, 8.0, 16.0, 32.0, 64.0, 128.0)  # at one of these Rényi bounds are within reason
-_PATIENCE = 5  # orders that may be worse before the search stops
 WHOLE_ORDERS = tuple(float(order) for order in np.unique(np.ceil(np.geomspace(2, 1e5, 400))))
 SAMPLER_SLACK = 2.0**40 * skellam.DISTANCE
 """How far all noise of one charge together may be from its exact distribution: up to 2^40 drawn values."""
+_SHARE = 1e-7  # of delta that pays for the sampler, where that is enough
+_MARGINS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # relative to an epsilon that was not enough
+_PATIENCE = 5  # orders that may be worse before the search stops
+_MOST_OUTCOMES = 2**18  # that are computed for all distributions together: a third of a second, at most
+_MOST_PLACES = 2**17  # the same of those that are computed place by place
+_FINEST = 2**16  # steps of a grid in the standard deviation of all losses, shared by the different events
+_FINEST_BY_PLACE = 2**14  # the same for distributions that are computed place by place
+_STEPS = 200  # in a standard deviation, for each loss that is rounded up: this moves epsilon by less than 0.1%
+_ROUGHEST = 1 / 8  # of a standard deviation that all rounding may add: beyond it Rényi divergences say less
+_NOTHING = 1e-6  # an epsilon that nobody minds
+
+MOST_DIFFERENT = 8
+"""How many different events a run may have; the methods here have three at most. The same one again costs little."""
+
+Counted = Sequence[tuple[Event, int]]
+"""Different events, and how often each comes."""
+
+
+def check_events(events: Sequence[Event]) -> None:
+    """Refuses a plan of so many different events that checking its cost would take long."""
+    if (different := len(set(events))) > MOST_DIFFERENT:
+        raise SettingError(
+            f"a run must have at most {MOST_DIFFERENT} different events, but got {different}; "
+            "give openings of one kind the same bound and noise"
+        )
 
 
 @lru_cache(maxsize=4096)
 def epsilon_of(events: tuple[Event, ...], delta: float) -> float:
-    """Epsilon of events fixed in advance, at the given delta, by numerical composition (pessimistic).
+    """Epsilon of events fixed in advance, at the given delta: never too low.
 
-    A sampler within distance s of the exact noise costs another (1 + e^epsilon) s of delta.
+    By numerical composition of their privacy loss distributions, or by their Rényi divergences: if the distribution of
+    one is not known, or if computing them takes long (`grid_of`). Which one depends on events and delta alone,
+    so everybody who computes the cost of a run finds the same.
     """
-    if not events:
-        return 0.0
     if any(event.bare for event in events):
         return math.inf
-    if not all(event.tight for event in events):
-        return renyi_epsilon(events, delta)
-    interval = min(event.interval() for event in events)
-    parts = [event.pld(interval, times) for event, times in Counter(events).items()]
-    most = min(rdp_to_epsilon(rdp_of(events, order), order, delta) for order in _ORDERS)
-    slack = sampler_slack(most) if any(event.sampled for event in events) else 0.0
-    return _composed(parts, delta - slack) if slack < delta else math.inf
+    counted = list(Counter(events).items())
+    interval = grid_of(counted)
+    found = _numeric(counted, interval, delta) if interval is not None else math.inf
+    return found if found < math.inf else _renyi(counted, delta)
 
 
-def _composed(parts: Sequence[Any], delta: float) -> float:
-    """Epsilon of privacy loss distributions on one grid; by dp-accounting, if one of them is its own."""
+def grid_of(counted: Counted) -> float | None:
+    """The step of a grid on which the events are composed; None, if there is none, or if it takes too long.
+
+    All that is computed is counted beforehand: a request with events of large variance, or of very many steps, costs
+    those who check it no more than others do.
+    """
+    if not all(event.tight for event, _ in counted):
+        return None
+    outlines = [event.outline(times) for event, times in counted]
+    spread, rounded = math.hypot(*(one.spread for one in outlines)), sum(one.rounded for one in outlines)
+    interval = min((event.interval() for event, _ in counted), default=1.0)
+    if len(counted) > 1:  # the finest grid of all may be much too fine for another event
+        interval = max(interval, spread / (_STEPS * max(1, rounded)))
+    finest = _FINEST_BY_PLACE if any(one.width for one in outlines) else _FINEST / max(1, len(counted))
+    interval = max(interval, spread / finest)
+    rough = rounded * interval / 2 > max(_ROUGHEST * spread, _NOTHING)
+    quick = sum(one.outcomes for one in outlines) <= _MOST_OUTCOMES
+    quick = quick and sum(one.width for one in outlines) <= _MOST_PLACES * interval
+    return interval if quick and not rough else None
+
+
+def _numeric(counted: Counted, interval: float, delta: float) -> float:
+    """Epsilon by privacy loss distributions on one grid; by dp-accounting, if one of them is its own.
+
+    Infinite, if that is not known in a short time.
+    """
+    parts = [event.pld(interval, times) for event, times in counted]
     if all(isinstance(part, Losses) for part in parts):
-        return float(reduce(Losses.compose, parts).epsilon(delta))
+        losses = reduce(Losses.compose, parts, Losses(interval, ()))
+        return with_slack(losses.epsilon, delta, _draws(counted))
+    if not all(part.few for part in parts if isinstance(part, Losses)):
+        return math.inf  # dp-accounting would fill all places between the smallest sum of losses and the largest
     theirs = [part.dp_accounting() if isinstance(part, Losses) else part for part in parts]
-    return float(reduce(lambda one, other: one.compose(other), theirs).get_epsilon_for_delta(delta))
+    whole = reduce(lambda one, other: one.compose(other), theirs)
+    return with_slack(lambda left: float(whole.get_epsilon_for_delta(left)), delta, _draws(counted))
 
 
 def renyi_epsilon(events: tuple[Event, ...], delta: float) -> float:
     """Epsilon by Rényi divergences, at the best order: the order may depend on events that are fixed in advance."""
-    slack = sampler_slack(_at_best_order(events, delta)) if any(event.sampled for event in events) else 0.0
-    return _at_best_order(events, delta - slack) if slack < delta else math.inf
+    return _renyi(list(Counter(events).items()), delta)
 
 
-def _at_best_order(events: tuple[Event, ...], delta: float) -> float:
+def _renyi(counted: Counted, delta: float) -> float:
+    divergence = cache(lambda order: _rdp(counted, order))
+    return with_slack(lambda left: _at_best_order(divergence, left), delta, _draws(counted))
+
+
+def _at_best_order(divergence: Callable[[float], float], delta: float) -> float:
     """The smallest epsilon over whole orders; it falls with the order and then rises, so the search can stop."""
     best, worse = math.inf, 0
     for order in WHOLE_ORDERS:
-        found = rdp_to_epsilon(rdp_of(events, order), order, delta)
+        found = rdp_to_epsilon(divergence(order), order, delta)
         best, worse = (found, 0) if found < best else (best, worse + 1)
         if worse > _PATIENCE:
             break
     return best
 
 
+def with_slack(epsilon_at: Callable[[float], float], delta: float, draws: int = 1) -> float:
+    """An epsilon that holds at `delta` although the sampler is a little off its exact distribution.
+
+    Let the noise of all openings be within total variation distance s of the exact noise, whatever the data are. If
+    exact noise gives P[S] <= e^epsilon Q[S] + d for all sets S of outcomes, then what is drawn gives
+    P'[S] <= P[S] + s <= e^epsilon Q[S] + d + s <= e^epsilon (Q'[S] + s) + d + s: (epsilon, d + (1 + e^epsilon) s), at
+    the same epsilon. So d is what is left of delta after (1 + e^epsilon) s AT THE EPSILON THAT IS STATED, which in
+    turn grows as d shrinks: a guess is right once what it leaves of delta gives no more than the guess. Distances of
+    several charges add up.
+
+    Args:
+        epsilon_at: epsilon of exact noise at a delta; never rises with it.
+        delta: for both.
+        draws: how many charges' noise was drawn by such a sampler; 0: none.
+    """
+    if draws == 0:
+        return epsilon_at(delta)
+    guess = epsilon_at(delta * (1 - _SHARE))
+    if draws * sampler_slack(guess) <= delta * _SHARE:
+        return guess
+    for margin in _MARGINS:
+        guess += margin * (1 + guess)
+        left = delta - draws * sampler_slack(guess)
+        if left <= 0:
+            break
+        found = epsilon_at(left)
+        if found <= guess:
+            return found
+        guess = found
+    return math.inf
+
+
 def sampler_slack(epsilon: float) -> float:
-    """The part of delta that pays for the sampler, at an epsilon up to the given one and a little beyond."""
-    return (1 + math.exp(min(epsilon + 1, 700))) * SAMPLER_SLACK
+    """The part of delta that pays for the sampler of one charge, at that epsilon: (1 + e^epsilon) s."""
+    return (1 + math.exp(min(epsilon, 700))) * SAMPLER_SLACK
+
+
+def _draws(counted: Counted) -> int:
+    return int(any(event.sampled for event, _ in counted))
 
 
 @lru_cache(maxsize=1024)
 def rdp_of(events: tuple[Event, ...], order: float) -> float:
     """Rényi divergence of all events together."""
-    return math.fsum(times * event.rdp(order) for event, times in Counter(events).items())
+    return _rdp(list(Counter(events).items()), order)
+
+
+def _rdp(counted: Counted, order: float) -> float:
+    return math.fsum(times * event.rdp(order) for event, times in counted)
 
 
 def rdp_to_epsilon(rdp: float, order: float, delta: float) -> float:
@@ -172,7 +266,7 @@ def smallest_scale(cost: Callable[[float], float], epsilon: float, start: float)
         if not low < guess < high:
             guess = (low + high) / 2 if high < math.inf else 2 * low
         scale = guess
-    raise SettingError(f"no noise scale was found for epsilon={epsilon:g}: choose a larger epsilon or delta")
+    raise SettingError(f"no noise scale was found for epsilon={as_set(epsilon)}: choose a larger epsilon or delta")
 
 
 class Rule(Protocol):
@@ -230,10 +324,7 @@ class Renyi:
         rdp = math.fsum(rdp_of(events, self.order) for events, _ in charges)
         if not math.isfinite(rdp):
             return Budget(math.inf, delta)
-        slack = len(charges) * sampler_slack(rdp_to_epsilon(rdp, self.order, delta))
-        if slack >= delta:
-            return Budget(math.inf, delta)
-        return Budget(rdp_to_epsilon(rdp, self.order, delta - slack), delta)
+        return Budget(with_slack(lambda left: rdp_to_epsilon(rdp, self.order, left), delta, len(charges)), delta)
 
     def states(self, budget: Budget) -> bool:
         """Not if converting no divergence at all already takes half of it: the order was fixed for a larger limit."""

@@ -22,6 +22,28 @@ from hushtune.privacy.noise.skellam import LARGEST_VARIANCE
 LOUDEST = math.sqrt(LARGEST_VARIANCE / 2)
 
 
+@dataclass(frozen=True)
+class Limits:
+    """What entries and sums of entries of one unit's vector lie between; `hushtune.privacy.limits` checks with it what
+    was opened. It may allow more than the bound does.
+
+    Args:
+        lowest: the smallest that an entry can be.
+        highest: the largest that an entry can be.
+        caps: smaller limits of the first entries, one each.
+        sums: (start, stop, lowest, highest) for the sum over some entries in a row.
+        norm: the largest L2 norm.
+        under: how many first entries there are that later ones, in blocks of as many, are at most.
+    """
+
+    lowest: int
+    highest: int
+    caps: tuple[int, ...] = ()
+    sums: tuple[tuple[int, int, int, int], ...] = ()
+    norm: int | None = None
+    under: int = 0
+
+
 class Bound(Protocol):
     """What ONE privacy unit's vector must satisfy, and so what a change of one unit can do to the sum."""
 
@@ -38,6 +60,11 @@ class Bound(Protocol):
     @property
     def total(self) -> int | None:
         """What the entries of one unit's vector add up to; None if that is not fixed."""
+        ...
+
+    @property
+    def limits(self) -> Limits:
+        """What each entry of one unit's vector lies between, and what else holds for sums of such vectors."""
         ...
 
     @property
@@ -108,6 +135,11 @@ class KHot:
         """k: there are as many ones in every ballot."""
         return self.k
 
+    @property
+    def limits(self) -> Limits:
+        """Every ballot adds up to k, and so does each in a sum of them."""
+        return Limits(0, 1, sums=((0, self.length, self.k, self.k),))
+
     def check(self, vector: Any) -> IntArray:
         """Refuses anything but k ones among zeros."""
         ballot = _integers(vector, self.length)
@@ -155,6 +187,11 @@ class AtMost:
     def total(self) -> None:
         """None: a ballot may have fewer votes than k."""
         return None
+
+    @property
+    def limits(self) -> Limits:
+        """A ballot adds up to at most k."""
+        return Limits(0, 1, sums=((0, self.length, 0, self.k),))
 
     def check(self, vector: Any) -> IntArray:
         """Refuses anything but at most k ones among zeros."""
@@ -205,6 +242,12 @@ class Ball:
         """None: entries may add up to anything within the norm."""
         return None
 
+    @property
+    def limits(self) -> Limits:
+        """Entries add up to at most the norm times the root of their number (Cauchy-Schwarz)."""
+        most = math.isqrt(self.length * self.norm**2)
+        return Limits(-self.norm, self.norm, sums=((0, self.length, -most, most),), norm=self.norm)
+
     def check(self, vector: Any) -> IntArray:
         """Refuses a longer vector; nothing is clipped here."""
         found = _integers(vector, self.length)
@@ -249,6 +292,11 @@ class Box:
     def total(self) -> None:
         """None: entries may add up to anything inside the box."""
         return None
+
+    @property
+    def limits(self) -> Limits:
+        """Those of the box itself."""
+        return Limits(0, self.largest, self.caps)
 
     def check(self, vector: Any) -> IntArray:
         """The vector as integers; BoundError if an entry lies outside."""
@@ -318,6 +366,13 @@ class Tally:
         """None: units may have different numbers of points."""
         return None
 
+    @property
+    def limits(self) -> Limits:
+        """All points together, in counts and in each of the sums, and no group's sum above its count."""
+        most, ends = self.points * self.unit, range(0, self.length, self.groups)
+        sums = tuple((start, start + self.groups, 0, most) for start in ends)
+        return Limits(0, self.largest, sums=sums, under=self.groups if self.values else 0)
+
     def check(self, vector: Any) -> IntArray:
         """Refuses more points, and sums above their counts."""
         found = _integers(vector, self.length)
@@ -376,6 +431,11 @@ class Scores:
     def total(self) -> None:
         """None: scores may add up to anything within their range."""
         return None
+
+    @property
+    def limits(self) -> Limits:
+        """Every score is within its range."""
+        return Limits(0, self.steps)
 
     def check(self, vector: Any) -> IntArray:
         """The scores as integers; BoundError if one lies outside its range."""

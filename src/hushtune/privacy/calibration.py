@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from hushtune.core.errors import SettingError
-from hushtune.privacy.accounting import Budget, Rule, Sums, gaussian_start, smallest_scale
+from hushtune.core.words import as_set
+from hushtune.privacy.accounting import Budget, Rule, Sums, check_events, gaussian_start, smallest_scale
 from hushtune.privacy.bounds import Bound
 from hushtune.privacy.events.sums import Event
 from hushtune.privacy.events.training import TrainingSteps
@@ -31,15 +32,17 @@ def calibrate(bounds: tuple[Bound, ...], privacy: Privacy, rule: Rule, at: Place
     start = gaussian_start(lambda s: events_of(bounds, privacy, Noise(s, at)), privacy.epsilon, privacy.delta)
     if start > min(bound.loudest for bound in bounds):
         raise SettingError(
-            f"epsilon={privacy.epsilon:g} with delta={privacy.delta:g} needs noise of standard deviation {start:.3g} "
-            "on such a sum, more than can be drawn; choose a larger epsilon or delta"
+            f"epsilon={as_set(privacy.epsilon)} with delta={as_set(privacy.delta)} needs noise of standard "
+            f"deviation {start:.3g} on such a sum, more than can be drawn; choose a larger epsilon or delta"
         )
     return Noise(smallest_scale(cost, privacy.epsilon, start), at)
 
 
 def events_of(bounds: Sequence[Bound], privacy: Privacy, noise: Noise) -> tuple[Event, ...]:
     """The events of a run: one for each opening, in their order."""
-    return tuple(bound.event(noise, privacy.change) for bound in bounds)
+    events = tuple(bound.event(noise, privacy.change) for bound in bounds)
+    check_events(events)
+    return events
 
 
 def rule_of(ledger: Ledger | None, privacy: Privacy | None) -> Rule:
@@ -84,8 +87,9 @@ def noise_for(cost: Callable[[float], float], privacy: Privacy, rate: float, ste
     def bounded(multiplier: float) -> float:
         if multiplier > _LOUDEST:
             raise SettingError(
-                f"epsilon={privacy.epsilon:g} with delta={privacy.delta:g} is too little for this method: not even "
-                f"noise of {_LOUDEST:g} times the clipping norm is enough; choose a larger epsilon, or train less often"
+                f"epsilon={as_set(privacy.epsilon)} with delta={as_set(privacy.delta)} is too little for this "
+                f"method: not even noise of {_LOUDEST:g} times the clipping norm is enough; choose a larger epsilon, "
+                "or train less often"
             )
         return cost(multiplier)
 

@@ -70,7 +70,10 @@ def total_of(terms: Terms, charges: Sequence[Charge], limit: Budget) -> Budget:
     same = [charge for charge in charges if charge.neighbours == terms.neighbours]
     for charge in charges:
         if charge.unit != terms.unit:
-            raise LedgerError(f"the ledger counts per {terms.unit}, but the run counts per {charge.unit}")
+            raise LedgerError(
+                f"the ledger counts per {terms.unit}, but the run counts per {charge.unit}; as long as nothing was "
+                f"charged, its owner can change that: `hushtune ledger limit ... --unit {charge.unit}`"
+            )
         if charge.neighbours != terms.neighbours and not _convertible(charge, terms):
             raise LedgerError(
                 f"the ledger's neighbours are '{terms.neighbours}' (rule '{terms.rule.name}'), "

@@ -3,63 +3,36 @@
 It stores events and replays them; it never stores an epsilon. Checking and reserving are one transaction that
 is on disk before anything leaves, and nothing is ever refunded: a crash can only over-count. A client's ledger
 also keeps which steps of which runs it has answered, in the same transaction, so that one cannot be lost without
-the other.
+the other. An anchor beside it (`privacy/anchor.py`) notices if something of it is lost.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import sqlite3
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from hushtune.core.checks import up
-from hushtune.core.errors import BudgetError, LedgerError, RefusedError, SettingError
-from hushtune.core.files import create_once
-from hushtune.privacy.accounting import (
-    Budget,
-    Neighbours,
-    Unit,
-    best_order,
-    check_budget,
-    epsilon_of,
-    rule_from_json,
-)
+from hushtune.core.errors import BudgetError, LedgerError, SettingError
+from hushtune.core.words import as_set, down, up
+from hushtune.privacy.accounting import Budget, Neighbours, Unit, best_order, check_budget, epsilon_of
 from hushtune.privacy.charges import Charge, Terms, left_of, total_of
-from hushtune.privacy.events.registry import event_from_json, event_to_json
 from hushtune.privacy.guarantee import Privacy, check_terms
+from hushtune.privacy.ledger_file import LedgerFile
+from hushtune.privacy.ledger_rows import (
+    Entry,
+    answer_in,
+    entries_of,
+    limit_of,
+    put_charge,
+    put_limit,
+    terms_of,
+)
 
-_APPLICATION = 0x48555348  # "HUSH"
-_VERSION = 1
-_TABLES = """
-CREATE TABLE terms (id TEXT, unit TEXT, neighbours TEXT, rule TEXT, renyi_order REAL, made REAL);
-CREATE TABLE limits (seq INTEGER PRIMARY KEY, epsilon REAL, delta REAL, made REAL);
-CREATE TABLE charges (seq INTEGER PRIMARY KEY, run TEXT UNIQUE, what TEXT, neighbours TEXT, delta REAL,
-                      events TEXT, made REAL, link TEXT, opened INTEGER DEFAULT 0);
-CREATE TABLE steps (run TEXT, step TEXT, request BLOB, reply BLOB, PRIMARY KEY (run, step)) WITHOUT ROWID;
-"""
 _TOLERANCE = 1 + 1e-9  # sums of floats
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A charge as the ledger keeps it.
-
-    Args:
-        charge: what the run costs.
-        made: seconds since 1970.
-        opened: whether what was reserved has been opened.
-    """
-
-    charge: Charge
-    made: float
-    opened: bool
 
 
 class Ledger:
@@ -67,7 +40,8 @@ class Ledger:
 
     `Ledger.new` makes it; `Ledger(path)` refers to it, whether it is there yet or not. Unit, relation and rule are
     fixed when it is made. It keeps events and computes every epsilon from them again. Checking and reserving are one
-    transaction that is on disk before anything leaves, and nothing is refunded: a crash can only over-count.
+    transaction that is on disk before anything leaves, and nothing is refunded: a crash can only over-count. A file
+    beside it, the anchor, knows what it holds: whatever was deleted, altered or put back from an older copy is refused.
 
     Both rules hold for runs that are chosen adaptively: "sums" by basic composition of each run's own tight (epsilon,
     delta); "renyi" as a filter over divergences of one order, fixed beforehand (Feldman and Zrnic 2021). A run stated
@@ -78,7 +52,12 @@ class Ledger:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self._file = LedgerFile(path)
+
+    @property
+    def path(self) -> Path:
+        """Where the file is."""
+        return self._file.path
 
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r})"
@@ -92,8 +71,9 @@ class Ledger:
         unit: Unit = "client",
         neighbours: Neighbours = "replace-one",
         rule: str = "sums",
+        accept_loss: bool = False,
     ) -> Ledger:
-        """Makes a ledger. Refused if the file exists.
+        """Makes a ledger. Refused if the file exists, or if it did and is gone.
 
         Args:
             path: where the file goes.
@@ -104,6 +84,7 @@ class Ledger:
             neighbours: "replace-one", "zero-out" or "add-remove": the relation all charges must be stated in.
             rule: "sums" adds up each run's own tight epsilon; "renyi" adds up divergences of one order, chosen
                 now to suit the limit: worse for a single run, better from two on.
+            accept_loss: makes it though an earlier one is gone: the limit must be what is certainly left.
         """
         limit = None if epsilon is None and delta is None else check_budget(epsilon, delta)
         check_terms(unit, neighbours)
@@ -114,101 +95,52 @@ class Ledger:
         order = best_order(limit) if rule == "renyi" and limit is not None else None
         terms = (uuid.uuid4().hex, unit, neighbours, rule, order, time.time())
 
-        def write(draft: Path) -> None:
-            with closing(sqlite3.connect(draft, isolation_level=None)) as db:
-                db.execute("PRAGMA synchronous=OFF")  # the whole draft is made durable before it gets its name
-                db.execute(f"PRAGMA application_id={_APPLICATION}")
-                db.execute(f"PRAGMA user_version={_VERSION}")
-                db.execute("BEGIN")
-                for statement in _TABLES.split(";"):
-                    db.execute(statement)
-                db.execute("INSERT INTO terms VALUES (?,?,?,?,?,?)", terms)
-                if limit is not None:
-                    _put_limit(db, limit)
-                db.execute("COMMIT")
+        def fill(db: sqlite3.Connection) -> None:
+            db.execute("INSERT INTO terms VALUES (?,?,?,?,?,?)", terms)
+            if limit is not None:
+                put_limit(db, limit)
 
         ledger = cls(path)
-        try:
-            made = create_once(ledger.path, write)
-        except sqlite3.Error as error:
-            raise LedgerError(
-                f"{ledger.path} cannot be made: {error}; give a path in a folder that files can be written to"
-            ) from None
-        if not made:
-            raise LedgerError(f"{ledger.path} exists already; open it with Ledger(path)")
+        ledger._file.create(fill, accept_loss)
         return ledger
 
     @property
     def exists(self) -> bool:
-        """Whether the file is there."""
-        return self.path.exists()
+        """Whether the file is there. Raises LedgerError if it was there before and is gone."""
+        return self._file.exists
 
     @contextmanager
     def connected(self) -> Iterator[Ledger]:
         """The same ledger with one connection for all that is done inside, each in a transaction of its own."""
-        with closing(_Connected(self.path)) as ledger:
+        with self._file.connected() as file:
+            ledger = Ledger(self.path)
+            ledger._file = file
             yield ledger
 
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        with closing(self._connect()) as db:
-            yield db
-
-    def _connect(self) -> sqlite3.Connection:
-        if not self.exists:
-            raise LedgerError(f"{self.path} does not exist; make it with `hushtune ledger limit {self.path} ...`")
-        db = sqlite3.connect(self.path, timeout=120, isolation_level=None)
-        try:
-            kind, version = db.execute(
-                "SELECT application_id, user_version FROM pragma_application_id, pragma_user_version"
-            ).fetchone()
-            if kind != _APPLICATION:
-                raise LedgerError(f"{self.path} must be a hushtune ledger, but it is another kind of file")
-            if version != _VERSION:
-                raise LedgerError(f"{self.path} must have ledger version {_VERSION}, but got {version}")
-            db.execute("PRAGMA synchronous=EXTRA")  # the journal's end is on disk too before anything leaves
-        except BaseException:
-            db.close()
-            raise
-        return db
-
-    @contextmanager
-    def _open(self, write: bool = False) -> Iterator[sqlite3.Connection]:
-        try:
-            with self._connection() as db:
-                db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-                try:
-                    yield db
-                    db.execute("COMMIT")
-                except BaseException:
-                    if db.in_transaction:
-                        db.execute("ROLLBACK")
-                    raise
-        except LedgerError as error:
-            if str(self.path) in str(error):
-                raise
-            raise type(error)(f"{self.path}: {error}") from None
-        except sqlite3.OperationalError as error:
-            raise LedgerError(f"{self.path} cannot be used now: {error}") from None
-        except sqlite3.DatabaseError as error:
-            raise LedgerError(f"{self.path} must be a hushtune ledger, but it is damaged or foreign: {error}") from None
+    def _open(self, write: bool = False) -> AbstractContextManager[sqlite3.Connection]:
+        return self._file.transaction(write)
 
     # ---- reading -------------------------------------------------------------------------------------
 
     def terms(self) -> Terms:
         """Unit, relation and rule."""
         with self._open() as db:
-            return _terms(db)
+            return terms_of(db)
 
     def limit(self) -> Budget | None:
         """The limit in force; None if no run with an epsilon has been charged yet and nobody set one."""
         with self._open() as db:
-            return _limit(db)
+            return limit_of(db)
+
+    def limits(self) -> list[Budget]:
+        """All limits that were ever set, oldest first."""
+        with self._open() as db:
+            return [Budget(*row) for row in db.execute("SELECT epsilon, delta FROM limits ORDER BY seq")]
 
     def entries(self) -> list[Entry]:
         """All charges, oldest first. A damaged or altered entry is refused, never skipped."""
         with self._open() as db:
-            return self._entries(db)
+            return entries_of(db)
 
     def spent(self, without: str | None = None, also: Charge | None = None) -> Budget:
         """What all charges, `without` one run's or with one `also`, come to under the ledger's rule, computed now.
@@ -218,43 +150,48 @@ class Ledger:
             also: a further charge that is counted.
         """
         with self._open() as db:
-            charges = [entry.charge for entry in self._entries(db) if entry.charge.run != without]
+            charges = [entry.charge for entry in entries_of(db) if entry.charge.run != without]
             charges += [also] if also is not None else []
-            return total_of(_terms(db), charges, _limit(db) or Budget(0.0, 0.0))
+            return total_of(terms_of(db), charges, limit_of(db) or Budget(0.0, 0.0))
 
     def left(self) -> Budget | None:
         """The largest (epsilon, delta) one more run can have; None without a limit."""
         with self._open() as db:
-            limit = _limit(db)
-            return limit and left_of(_terms(db), [entry.charge for entry in self._entries(db)], limit)
-
-    def _entries(self, db: sqlite3.Connection) -> list[Entry]:
-        link, unit = "", _terms(db).unit
-        entries: list[Entry] = []
-        rows = db.execute(
-            "SELECT run, what, neighbours, delta, events, made, link, opened FROM charges ORDER BY seq"
-        ).fetchall()
-        for *content, kept, opened in rows:
-            link = _link(link, content)
-            if link != kept:
-                raise LedgerError(f"{self.path} was altered at entry {len(entries) + 1}; restore it from a backup")
-            run, what, neighbours, delta, events, made = content
-            parsed = tuple(event_from_json(event) for event in json.loads(events))
-            entries.append(Entry(Charge(run, what, parsed, delta, unit, neighbours), made, bool(opened)))
-        return entries
+            limit = limit_of(db)
+            return limit and left_of(terms_of(db), [entry.charge for entry in entries_of(db)], limit)
 
     # ---- writing -------------------------------------------------------------------------------------
 
-    def set_limit(self, epsilon: float, delta: float) -> None:
+    def set_limit(
+        self,
+        epsilon: float,
+        delta: float,
+        accept_loss: bool = False,
+        unit: Unit | None = None,
+        neighbours: Neighbours | None = None,
+    ) -> None:
         """A new limit from now on. The old one stays in the file's history.
 
         Args:
             epsilon: for everything ever charged.
             delta: likewise.
+            accept_loss: takes a ledger that lacks entries as it is: what those cost must be taken off the limit.
+            unit: what charges must be stated for from now on, if nothing was charged yet. None: as it is.
+            neighbours: the relation likewise.
         """
         limit = check_budget(epsilon, delta)
-        with self._open(write=True) as db:
-            _put_limit(db, limit)
+        with self._file.transaction(write=True, accept_loss=accept_loss) as db:
+            charged, terms = entries_of(db), terms_of(db)  # what is there must be whole
+            wanted = unit or terms.unit, neighbours or terms.neighbours
+            if wanted != (terms.unit, terms.neighbours):
+                check_terms(*wanted)
+                if charged:
+                    raise LedgerError(
+                        f"{self.path} counts per {terms.unit}, neighbours '{terms.neighbours}', and that is fixed once "
+                        "something was charged; use another ledger for other data, or ask for runs of this kind"
+                    )
+                db.execute("UPDATE terms SET unit=?, neighbours=?", wanted)
+            put_limit(db, limit)
 
     def ensure(self, privacy: Privacy | None) -> bool:
         """Makes the ledger if it is not there; the first epsilon asked for sets the limit. True if it was made.
@@ -272,9 +209,9 @@ class Ledger:
                     raise
         if privacy is not None:
             with self._open(write=True) as db:
-                if _limit(db) is None:
+                if limit_of(db) is None:
                     db.execute("UPDATE terms SET unit=?, neighbours=?", (privacy.unit, privacy.neighbours))
-                    _put_limit(db, privacy.budget)
+                    put_limit(db, privacy.budget)
         return made
 
     def check(self, charge: Charge) -> None:
@@ -288,8 +225,8 @@ class Ledger:
 
     def _admit(self, db: sqlite3.Connection, charge: Charge) -> bool:
         """False if this very charge is there already; BudgetError if it does not fit."""
-        terms, limit = _terms(db), _limit(db)
-        charges = [entry.charge for entry in self._entries(db)]
+        terms, limit = terms_of(db), limit_of(db)
+        charges = [entry.charge for entry in entries_of(db)]
         for known in charges:
             if known.run == charge.run:
                 if known != charge:
@@ -298,7 +235,7 @@ class Ledger:
         if charge.exact:
             if limit is not None:
                 raise BudgetError(
-                    f"the ledger's limit is epsilon {limit.epsilon:g}, and a run without epsilon exceeds any; "
+                    f"the ledger's limit is epsilon {as_set(limit.epsilon)}, and a run without epsilon exceeds any; "
                     "give privacy=Privacy(...), or use other data"
                 )
             return True
@@ -322,21 +259,8 @@ class Ledger:
             self._record(db, charge)
 
     def _record(self, db: sqlite3.Connection, charge: Charge) -> None:
-        if not self._admit(db, charge):
-            return
-        content = [
-            charge.run,
-            charge.what,
-            charge.neighbours,
-            charge.delta,
-            json.dumps([event_to_json(event) for event in charge.events]),
-            time.time(),
-        ]
-        last = db.execute("SELECT link FROM charges ORDER BY seq DESC LIMIT 1").fetchone()
-        db.execute(
-            "INSERT INTO charges (run, what, neighbours, delta, events, made, link) VALUES (?,?,?,?,?,?,?)",
-            (*content, _link(last[0] if last else "", content)),
-        )
+        if self._admit(db, charge):
+            put_charge(db, charge)
 
     # ---- a client's answers --------------------------------------------------------------------------
 
@@ -352,7 +276,12 @@ class Ledger:
             request: the digest of what it is answered for.
         """
         with self._open() as db:
-            return _answered(db, run, step, request)
+            return answer_in(db, run, step, request)
+
+    def runs(self) -> set[str]:
+        """The runs that were charged."""
+        with self._open() as db:
+            return {run for (run,) in db.execute("SELECT run FROM charges")}
 
     def knows(self, run: str) -> bool:
         """Whether anything was ever answered in a run.
@@ -387,12 +316,12 @@ class Ledger:
         if charge is not None:
             epsilon_of(charge.events, charge.delta)
         with self._open(write=True) as db:
-            if (earlier := _answered(db, run, step, request)) is not None:
+            if (earlier := answer_in(db, run, step, request)) is not None:
                 return earlier
             if charge is not None:
                 self._record(db, charge)
             for name, sent, kept in [(step, request, reply), *also]:
-                if _answered(db, run, name, sent) is None:
+                if answer_in(db, run, name, sent) is None:
                     db.execute("INSERT INTO steps VALUES (?,?,?,?)", (run, name, sent, kept))
         return reply
 
@@ -408,76 +337,13 @@ class Ledger:
     def _refusal(self, terms: Terms, charges: list[Charge], total: Budget, limit: Budget) -> str:
         left = left_of(terms, charges, limit)
         fits = (
-            f"a run with epsilon <= {left.epsilon:.4g}, delta <= {left.delta:.3g} would fit"
+            f"a run with epsilon <= {down(left.epsilon)}, delta <= {down(left.delta, 3)} would fit"
             if left.epsilon > 0 and left.delta > 0
             else "nothing fits any more"
         )
         return (
-            f"the ledger's limit is epsilon {limit.epsilon:g}, delta {limit.delta:g}, but this run would bring it "
-            f"to epsilon {total.epsilon:.4g}, delta {total.delta:.3g} (rule '{terms.rule.name}', "
+            f"the ledger's limit is epsilon {as_set(limit.epsilon)}, delta {as_set(limit.delta)}, but this run would "
+            f"bring it to epsilon {up(total.epsilon)}, delta {up(total.delta, 3)} (rule '{terms.rule.name}', "
             f"{len(charges)} earlier runs); {fits}; to raise it: hushtune ledger limit {self.path} "
             f"--epsilon {up(max(total.epsilon, limit.epsilon))} --delta {up(max(total.delta, limit.delta))}"
         )
-
-
-class _Connected(Ledger):
-    """A ledger that keeps its connection, once it has one."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._db: sqlite3.Connection | None = None
-        self._file: tuple[int, int] | None = None
-
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        """The one connection; refused if its file is no longer the one that bears the name."""
-        if self._db is None:
-            self._db, self._file = self._connect(), _identity(self.path)
-        elif _identity(self.path) != self._file:
-            raise LedgerError(f"{self.path} was removed or replaced while it was in use; restore it")
-        yield self._db
-
-    def close(self) -> None:
-        if self._db is not None:
-            self._db.close()
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-def _link(before: str, content: Sequence[object]) -> str:
-    return hashlib.sha256(json.dumps([before, *content]).encode()).hexdigest()
-
-
-def _terms(db: sqlite3.Connection) -> Terms:
-    rows = db.execute("SELECT id, unit, neighbours, rule, renyi_order, made FROM terms").fetchall()
-    if len(rows) != 1:
-        raise LedgerError("a ledger must have one line of terms, but it is damaged; restore it from a backup")
-    identity, unit, neighbours, rule, order, made = rows[0]
-    return Terms(identity, unit, neighbours, rule_from_json({"name": rule, "order": order}), made)
-
-
-def _limit(db: sqlite3.Connection) -> Budget | None:
-    row = db.execute("SELECT epsilon, delta FROM limits ORDER BY seq DESC LIMIT 1").fetchone()
-    return Budget(*row) if row is not None else None
-
-
-def _put_limit(db: sqlite3.Connection, limit: Budget) -> None:
-    db.execute("INSERT INTO limits VALUES (NULL,?,?,?)", (limit.epsilon, limit.delta, time.time()))
-
-
-def _answered(db: sqlite3.Connection, run: str, step: str, request: bytes) -> bytes | None:
-    row = db.execute("SELECT request, reply FROM steps WHERE run=? AND step=?", (run, step)).fetchone()
-    if row is None:
-        return None
-    if row[0] != request:
-        raise RefusedError(
-            f"step '{step}' of this run was answered already, for another request; if it was interrupted right then, "
-            "begin another one in a new folder"
-        )
-    return bytes(row[1])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,24 @@ _SHARE = 1e-7  # of delta that may be added by what the transform cannot tell ap
 _REACH = 600.0  # losses that are looked at together: e^600 is still a float
 _DIGITS = 1 + 1e-9  # pays for the last digits of all other floats
 _ROUNDING = 1e-14  # of a transform's entries, relative to the sum of what is transformed
+_LONGEST = 2**22  # places that are transformed together
+_FEW = 2**18  # places that dp-accounting composes
+
+
+class Outline(NamedTuple):
+    """What a privacy loss distribution will take, told before it is computed: by this it is decided whether it is.
+
+    Args:
+        spread: about the standard deviation of all that is lost.
+        rounded: how many losses are rounded up to the grid one by one; each adds half a step, on average.
+        outcomes: how many numbers are computed whatever the grid is.
+        width: and, of losses whose distribution is computed place by place, how far they reach.
+    """
+
+    spread: float
+    rounded: int
+    outcomes: float
+    width: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +93,7 @@ class Losses:
         return Losses(self.interval, self.parts + other.parts)
 
     def epsilon(self, delta: float) -> float:
-        """The smallest epsilon for which delta is enough; infinite, if none is.
+        """The smallest epsilon for which delta is enough; infinite, if none is, or if the grid is too rough to tell.
 
         Args:
             delta: more than 0.
@@ -105,10 +123,17 @@ class Losses:
         for half in (4, 8, 16, 32):
             start = max(0, int((mean - half / 2 * deviation) / self.interval))
             size = _fast(int(2 * half * deviation / self.interval) + 2)
+            if size > _LONGEST:
+                break
             found, added = self._stretch(tilt, start, size, delta)
             if added <= _SHARE * delta:
                 return found
-        return float(self.dp_accounting().get_epsilon_for_delta(delta))
+        return float(self.dp_accounting().get_epsilon_for_delta(delta)) if self.few else math.inf
+
+    @property
+    def few(self) -> bool:
+        """Whether all sums of losses, from the least to the largest, have few places: then dp-accounting is quick."""
+        return sum(part.times * int(np.ptp(part.places)) for part in self.parts) <= _FEW
 
     def _stretch(self, tilt: float, start: int, size: int, delta: float) -> tuple[float, float]:
         """Epsilon by places from `start`, and how much of delta is there only because they are so few.
@@ -133,7 +158,7 @@ class Losses:
 
     def _log_moment(self, tilt: float) -> float:
         """log E[e^(tilt L)], where L is all that is lost."""
-        return math.fsum(part.times * _log_sum(log) for part, log in self._logs(tilt))
+        return math.fsum(part.times * log_sum(log) for part, log in self._logs(tilt))
 
     def _logs(self, tilt: float) -> Iterator[tuple[Part, FloatArray]]:
         """Of each part, the logarithms of what its losses weigh after tilting."""
@@ -143,7 +168,7 @@ class Losses:
         """Mean and standard deviation of all that is lost, after tilting."""
         mean = variance = 0.0
         for part, log in self._logs(tilt):
-            chances, losses = np.exp(log - _log_sum(log)), self.interval * part.places
+            chances, losses = np.exp(log - log_sum(log)), self.interval * part.places
             own = float(chances @ losses)
             mean += part.times * own
             variance += part.times * float(chances @ (losses - own) ** 2)
@@ -153,7 +178,7 @@ class Losses:
         """How likely each place is after tilting, on a circle of places, and by how much rounding may have moved it."""
         each = []
         for part, log in self._logs(tilt):
-            line = np.bincount(part.places % size, weights=np.exp(log - _log_sum(log)), minlength=size)
+            line = np.bincount(part.places % size, weights=np.exp(log - log_sum(log)), minlength=size)
             each.append((np.fft.rfft(line), part.times))
         total = math.prod(_power(one, times) for one, times in each)
         lengths = [(abs(one), times) for one, times in each]
@@ -199,7 +224,7 @@ def _power(values: Any, times: int) -> Any:
     return found
 
 
-def _log_sum(logs: FloatArray) -> float:
+def log_sum(logs: FloatArray) -> float:
     """log of the sum of e^logs."""
     most = float(logs.max())
     return most + math.log(float(np.exp(logs - most).sum()))

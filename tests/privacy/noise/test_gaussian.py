@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+from scipy.special import ndtr
 from scipy.stats import chi2, norm
 
 import hushtune as ht
@@ -80,3 +83,21 @@ def test_a_curator_draws_all_the_noise_and_the_parties_none() -> None:
     assert noise.opened_variance(8, 9) == noise.opened_variance(8, 1) == 400
     assert not Noise(20.0).by_curator(100, SystemRandomness()).any()
     assert Noise(20.0).opened_variance(8, 9) == pytest.approx(400 * 9 / 8)
+
+
+@pytest.mark.parametrize("scale", [0.3, 2.0, 40.0])
+@pytest.mark.parametrize("entries", [1, 2, 50])
+def test_the_reach_of_a_sum_is_exceeded_no_more_often_than_it_says(scale: float, entries: int) -> None:
+    """By the exact distribution of a sum of rounded draws; and a quarter of it is exceeded more often."""
+    width = math.ceil(14 * scale) + 2
+    edges = np.arange(-width, width + 2) - 0.5
+    one = np.diff(ndtr(edges / scale))
+    size = 1 << math.ceil(math.log2(entries * len(one) + 1))
+    with np.errstate(all="ignore"):
+        total = np.fft.irfft(np.fft.rfft(one, size) ** entries, size)[: entries * (len(one) - 1) + 1]
+    failure = 1e-10  # what floats can tell
+    reach = gaussian.reach(scale, entries, failure)
+    middle = len(total) // 2
+    inside = total[max(0, middle - reach) : middle + reach + 1].sum()
+    assert 1 - inside <= failure
+    assert total[max(0, middle - reach // 4) : middle + reach // 4 + 1].sum() < 1 - failure

@@ -163,3 +163,16 @@ def test_no_variance_no_noise_and_no_seed_no_repetition() -> None:
 def test_impossible_variances_are_refused(variance: Fraction) -> None:
     with pytest.raises(ht.SettingError, match="variance="):
         skellam.sample(variance, 1, SystemRandomness())
+
+
+@pytest.mark.parametrize("variance", [Fraction(1, 100), Fraction(7, 3), Fraction(150), Fraction(20_000)])
+@pytest.mark.parametrize("bits", [42, 50, 64])
+def test_a_reach_is_exceeded_no_more_often_than_it_says(variance: Fraction, bits: int) -> None:
+    """By the pmf itself; and it is hardly further out than it must be."""
+    reach = skellam.reach(float(variance), 2.0**-bits)
+    far = skellam.reach(float(variance)) + 40
+    log_pmf = skellam.log_probabilities(variance, far)[far:]  # of 0, 1, ...
+    tail = np.logaddexp.reduce(log_pmf[reach + 1 :]) + math.log(2)
+    assert tail < -bits * math.log(2)
+    nearer = int(0.9 * reach) - 2
+    assert nearer < 0 or np.logaddexp.reduce(log_pmf[nearer + 1 :]) + math.log(2) > -bits * math.log(2)

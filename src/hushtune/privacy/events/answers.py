@@ -11,7 +11,8 @@ import numpy as np
 from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import integer
 from hushtune.core.errors import SettingError
-from hushtune.privacy.losses import Losses, Part, rounded_up
+from hushtune.core.words import up
+from hushtune.privacy.losses import Losses, Outline, Part, rounded_up
 
 _LARGEST = 50.0  # epsilon of a single test: less noise counts as none
 _MOST_TESTS = 2**20
@@ -43,7 +44,7 @@ class PureTests:
     @property
     def words(self) -> str:
         """How many answers, and what one of them costs."""
-        return f"tests of the sums under exact noise, at most {self.times}, each of epsilon {self.epsilon:.4g}"
+        return f"tests of the sums under exact noise, at most {self.times}, each of epsilon {up(self.epsilon)}"
 
     @property
     def bare(self) -> bool:
@@ -53,6 +54,12 @@ class PureTests:
     def interval(self) -> float:
         """The composed losses are rounded once, so a thousandth of what they come to will do."""
         return max(1e-6, 1e-3 * min(self.epsilon * math.sqrt(self.times), 1.0))
+
+    def outline(self, times: int) -> Outline:
+        """One loss for each number of answers against the odds, all rounded once: quick, unlike a table of noise."""
+        total = self.times * times
+        one = self.epsilon / math.cosh(min(self.epsilon, _LARGEST) / 2)
+        return Outline(one * math.sqrt(total), 1, total / 8)
 
     def pld(self, interval: float, times: int) -> Losses:
         """All steps at once: i of n randomised responses against the odds lose (n - 2i) epsilon."""

@@ -13,6 +13,7 @@ from hushtune.core.checks import integer, number
 from hushtune.core.errors import SettingError
 from hushtune.privacy.accounting import WHOLE_ORDERS
 from hushtune.privacy.events.sums import GaussianVector
+from hushtune.privacy.losses import Outline
 
 _MOST_STEPS = 10**7
 _ORDERS = [order for order in WHOLE_ORDERS if order <= 2_000]  # others converge badly
@@ -58,6 +59,10 @@ class TrainingSteps:
         """As for one step."""
         return self._step().interval()
 
+    def outline(self, times: int) -> Outline:
+        """That of one step, taken so often."""
+        return self._step().outline(self.steps * times)
+
     def pld(self, interval: float, times: int) -> Any:
         """The privacy loss distribution of all steps, `times` times."""
         return self._step().pld(interval, self.steps * times)
@@ -72,7 +77,7 @@ class SelectedRuns:
     """The best of a secret random number of private trainings, each with a candidate drawn anew (with replacement).
 
     Papernot and Steinke 2022, Theorems 2 (truncated negative binomial) and 6 (Poisson): nothing but the best run is
-    ever seen, not even how many there were. Computed by dp-accounting.
+    ever seen, not even how many there were. The first is computed by dp-accounting.
 
     Args:
         multiplier: as for `TrainingSteps`, of every run, whichever candidate it trains.
@@ -117,6 +122,10 @@ class SelectedRuns:
         """Of no use: there is no distribution to put on a grid."""
         return 1e-3
 
+    def outline(self, times: int) -> Outline:
+        """Of no use: as for `interval`."""
+        return Outline(0.0, 0, 0)
+
     def pld(self, interval: float, times: int) -> Any:
         """Not known: a SettingError says so, and Rényi divergences are used instead."""
         raise SettingError("the best of several runs has no known privacy loss distribution")
@@ -132,18 +141,21 @@ class SelectedRuns:
 
 @lru_cache(maxsize=256)
 def _selected(event: SelectedRuns) -> tuple[Any, Any]:
-    """Orders, and the divergences of the best run, by dp-accounting."""
-    from dp_accounting import dp_event
-    from dp_accounting.rdp import RdpAccountant
+    """Orders, and the divergences of the best run."""
+    from dp_accounting.rdp.rdp_privacy_accountant import _compute_rdp_repeat_and_select
 
-    step = dp_event.PoissonSampledDpEvent(event.rate, dp_event.GaussianDpEvent(event.multiplier))
-    parts = [dp_event.SelfComposedDpEvent(step, event.steps)]
+    run, orders = TrainingSteps(event.multiplier, event.rate, event.steps), np.array(_ORDERS)
+    divergences = np.array([run.rdp(order) for order in _ORDERS])
     if event.score:
-        parts.append(dp_event.GaussianDpEvent(event.score))
-    accountant = RdpAccountant(_ORDERS)
-    accountant.compose(
-        dp_event.RepeatAndSelectDpEvent(
-            dp_event.ComposedDpEvent(parts), event.mean, math.inf if event.shape is None else event.shape
-        )
-    )
-    return accountant._orders, np.asarray(accountant._rdp)
+        divergences += orders / (2 * event.score**2)
+    if event.shape is None:
+        return orders, _poisson(orders, divergences, event.mean)
+    return orders, np.asarray(_compute_rdp_repeat_and_select(orders, divergences, event.mean, event.shape))
+
+
+def _poisson(orders: Any, divergences: Any, mean: float) -> Any:
+    """Theorem 6: delta is that of one run at epsilon = log(1 + 1 / (order - 1)), here by Rényi divergences."""
+    epsilons = np.log1p(1 / (orders - 1))
+    by_orders = (orders - 1) * (divergences - epsilons[:, None] + np.log1p(-1 / orders)) - np.log(orders)
+    deltas = np.exp(np.minimum(0.0, by_orders.min(axis=1)))
+    return divergences + mean * deltas + math.log(mean) / (orders - 1)

@@ -78,3 +78,29 @@ class Noise:
         if self.at == "curator":
             return self.variance
         return float(self.share_variance(honest) * answered)
+
+    def reach(self, honest: int, answered: int, entries: int, failure: float) -> int:
+        """What the noise in the sum of some entries of an opening of so many answers exceeds with chance `failure`.
+
+        Skellam noise of all who answered adds up to Skellam noise, however many of them are honest.
+
+        Args:
+            honest: as for `share_variance`.
+            answered: how many parties' shares are in the sum.
+            entries: how many entries are added up.
+            failure: at the most.
+        """
+        if self.at == "curator":
+            return gaussian.reach(self.scale, entries, failure)
+        return self.share_reach(honest, answered * entries, failure)
+
+    def share_reach(self, honest: int, entries: int, failure: float) -> int:
+        """What the noise in the sum of some entries of one party's share exceeds with chance `failure` at the most.
+
+        Args:
+            honest: as for `share_variance`.
+            entries: how many entries are added up.
+            failure: at the most.
+        """
+        variance = self.share_variance(honest) * entries
+        return skellam.reach(float(variance), failure) if variance else 0

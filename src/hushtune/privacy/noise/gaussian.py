@@ -26,6 +26,17 @@ _DOUBT = 1e-10
 _REACH = 13.2  # P[|g| > 13.2 sigma] < 2^-127
 
 
+def reach(scale: float, entries: int, failure: float) -> int:
+    """An x that the sum of so many draws exceeds, in absolute value, with chance `failure` at the most.
+
+    A draw is g plus what rounding adds: independent, symmetric and at most 1/2. For the sum of the g the bound is
+    erfc(z) <= exp(-z^2), for that of the others Hoeffding's inequality (1963, Theorem 2); each gets half of `failure`.
+    """
+    half = failure / 2
+    rounding = min(entries / 2, math.sqrt(entries * math.log(2 / half) / 2))
+    return math.ceil(scale * math.sqrt(2 * entries * math.log(1 / half)) + rounding)
+
+
 @lru_cache(maxsize=16)
 def _tails(scale: float) -> NDArray[np.float64]:
     """P[|g| > j + 1/2] for j = 0, 1, ..., rising: the last is that of j = 0."""

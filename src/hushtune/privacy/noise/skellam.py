@@ -26,18 +26,17 @@ DISTANCE = 2.0**-100
 """Total variation distance between one sampled value and the exact Skellam distribution, at the most."""
 
 LARGEST_VARIANCE = 10**10
-_CUT_BITS = 128  # mass beyond the table is below 2^-128 ...
 _GUARD_BITS = 256
-_WORD = 64  # ... and a probability is compared as two 64-bit words
+_WORD = 64  # a probability is compared as two 64-bit words; mass beyond the table is below 2^-127
 
 
-def reach(variance: float) -> int:
-    """An x with P[|Skellam(variance)| > x] < 2^-127, by the Chernoff bound exp(-v h(x/v)).
+def reach(variance: float, failure: float = 2.0**-127) -> int:
+    """An x with P[|Skellam(variance)| > x] < failure, which is 2^-127 or more, by the Chernoff bound exp(-v h(x/v)).
 
     For Skellam the moment generating function is exp(v (cosh t - 1)); with t = asinh(x/v) the bound is
     P[X >= x] <= exp(v (sqrt(1 + (x/v)^2) - 1) - x asinh(x/v)).
     """
-    target = _CUT_BITS * math.log(2)
+    target = math.log(2 / failure)
     low, high = 0, 64 + int(20 * math.sqrt(variance))
     while low < high:
         x = (low + high) // 2
@@ -52,8 +51,9 @@ def _bessel(variance: Fraction, largest: int) -> tuple[list[int], int]:
     start = max(largest, reach(float(variance))) + 64 + int(2 * math.sqrt(variance))
     above, here = 0, 1 << _GUARD_BITS
     column = [here]
+    numerator, twice = variance.numerator, 2 * variance.denominator
     for x in range(start, 0, -1):
-        above, here = here, above + 2 * x * variance.denominator * here // variance.numerator
+        above, here = here, above + x * twice * here // numerator
         column.append(here)
     column.reverse()
     return column[: largest + 1], column[0] + 2 * sum(column[1:])
