@@ -18,7 +18,7 @@ from hushtune.core.randomness import Randomness
 from hushtune.core.space import Candidates, Config
 from hushtune.methods.base import Method, Openings
 from hushtune.privacy.accounting import Neighbours
-from hushtune.privacy.bounds import LOUDEST
+from hushtune.privacy.bounds import LOUDEST, Limits
 from hushtune.privacy.events.sums import SkellamVector
 from hushtune.privacy.noise.base import Noise
 
@@ -38,6 +38,11 @@ class Accuracies:
     total: ClassVar[None] = None
     rate: ClassVar[float] = 1.0
     loudest: ClassVar[float] = LOUDEST
+
+    @property
+    def limits(self) -> Limits:
+        """Each accuracy is in [0, 1]."""
+        return Limits(0, _STEPS)
 
     def check(self, vector: Any) -> IntArray:
         """Refuses accuracies outside [0, 1], and too many."""

@@ -27,6 +27,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from hushtune.core.errors import RefusedError, WireError
+from hushtune.core.randomness import DerivedRandomness
 from hushtune.core.wire import pack, unpack
 from hushtune.seals.ends import Due, Seat
 from hushtune.seals.masked import crypto, shamir
@@ -64,7 +65,7 @@ class _Round:
     seed: bytes  # of the self mask; shared out
     query: str  # digest of the request these keys are for, or PREPARED
     adverts: dict[int, bytes] = field(default_factory=dict)  # of peers: channel key, mask key
-    incoming: dict[int, bytes] = field(default_factory=dict)  # encrypted shares of peers who took part
+    incoming: dict[int, bytes] = field(default_factory=dict)  # encrypted shares of peers who took part, and tags
     sharers: bytes = b""  # all clients who shared, as this client was told
     own: bytes = b""  # the share of the seed that the client keeps itself, in a small federation
     channels: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)  # computed once, never dumped
@@ -208,8 +209,9 @@ class MaskedClient:
             self.pact.shape.threshold,
         )
         points = [self._points[holder] for holder in holders]
-        seeds = shamir.split(round_.seed, points, threshold, self._randomness)
-        masks = shamir.split(round_.mask, points, threshold, self._randomness)
+        source = _polynomials(round_)
+        seeds = shamir.split(round_.seed, points, threshold, source)
+        masks = shamir.split(round_.mask, points, threshold, source)
         parcels = {}
         for holder, seed, mask in zip(holders, seeds, masks, strict=True):
             if holder == self._number:
@@ -242,7 +244,7 @@ class MaskedClient:
     def _input(
         self, round_: _Round, content: bytes, sharers: bytes, request: bytes, *, due: Due | None, last: bool
     ) -> bytes:
-        incoming, told = to_numbers(content, PARCEL_BYTES), self._members(sharers, "shared")
+        incoming, told = to_numbers(content, TAGGED_BYTES), self._members(sharers, "shared")
         if set(incoming) != {number for number in self._near if number in told}:
             raise RefusedError("the shares must be those of the peers who shared, no more and no less")
         if not set(incoming) <= set(round_.adverts):
@@ -296,15 +298,12 @@ class MaskedClient:
         self._enough(alive, "have sent an input")
         seeds: dict[int, bytes] = {self._number: round_.own} if round_.own else {}
         masks: dict[int, bytes] = {}
-        for other, parcel in round_.incoming.items():
-            try:
-                shares = crypto.decrypt(self._channel(round_, other, sender=other), parcel)
-            except WireError:
-                continue  # that peer's shares are spoilt here; others have theirs
-            if other in alive:
-                seeds[other] = shares[: shamir.SHARE_BYTES]
-            else:
-                masks[other] = shares[shamir.SHARE_BYTES :]
+        for other in round_.incoming:
+            seed, mask = self._held(round_, other)
+            if other in alive and seed:
+                seeds[other] = seed
+            elif other not in alive and mask:
+                masks[other] = mask
         prepared = b""
         if next_adverts and self._next is not None:
             with suppress(WireError, RefusedError):  # what is wrong with the next round must not spoil this one
@@ -312,6 +311,21 @@ class MaskedClient:
         size = shamir.SHARE_BYTES
         self._now = None  # its secrets are of no use any more
         return pack(_reply("unmask", round_), by_number(seeds, size), by_number(masks, size), prepared)
+
+    def _held(self, round_: _Round, other: int) -> tuple[bytes, bytes]:
+        """The shares of a peer's seed and mask key; empty if spoilt. A share that does not have the tag which its
+        owner gave it is never revealed: so whoever reveals one is known to be wrong itself."""
+        content, tags = round_.incoming[other][:PARCEL_BYTES], round_.incoming[other][PARCEL_BYTES:]
+        try:
+            shares = crypto.decrypt(self._channel(round_, other, sender=other), content)
+        except WireError:
+            return b"", b""  # others have theirs
+        seed, mask = shares[: shamir.SHARE_BYTES], shares[shamir.SHARE_BYTES :]
+        seed_tag, mask_tag = tags[: crypto.TAG_BYTES], tags[crypto.TAG_BYTES :]
+        return (
+            seed if crypto.tag("seed", self._number, seed) == seed_tag else b"",
+            mask if crypto.tag("mask", self._number, mask) == mask_tag else b"",
+        )
 
     # ---- between processes ---------------------------------------------------------------------------
 
@@ -335,6 +349,16 @@ class MaskedClient:
 
     def close(self) -> None:
         """Nothing was begun beside this process."""
+
+
+def _polynomials(round_: _Round) -> DerivedRandomness:
+    """Where the coefficients of a round's shares come from: its channel key, which is never shared out, and the peers.
+
+    A client that was put back to before it shared then shares the same again. Other shares under the same channel keys
+    would be a second message under one key and nonce.
+    """
+    peers = b"".join(number.to_bytes(8, "big") + advert for number, advert in sorted(round_.adverts.items()))
+    return DerivedRandomness(hashlib.sha256(b"hushtune shares " + round_.channel + peers).digest())
 
 
 def _reply(kind: str, round_: _Round) -> dict[str, Any]:

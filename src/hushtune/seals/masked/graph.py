@@ -3,10 +3,11 @@
 Clients stand on a ring in a random order; each is joined to the k/2 next ones on both sides (a Harary graph with random
 labels, Bell et al. 2020, section 3). Small federations are complete graphs; if no client is corrupt either (fewer than
 10 clients, by default), each holds a share of its own seed as well, as in Bonawitz et al. 2017: then the first and the
-last condition below read 2 t > n and n - dropped >= t, and almost half of the clients may drop out at any stage.
+last condition below read 2 t > n and n - lost >= t, and almost half of the clients may drop out at any stage.
 
-Degree k, threshold t, and a committee with its quorum come from four conditions, each of which may fail with
-probability 2^-40 over ALL clients together:
+Degree k, threshold t, and a committee with its quorum come from four conditions. The first three are about secrecy:
+each may fail with probability 2^-40 over ALL clients together. The last may fail with probability 2^-20: a round that
+stalls opens nothing, and everybody sees it.
 
 - one kind: 2 t > k + corrupt peers, so that a server that tells different stories never collects both kinds of
   shares of a client;
@@ -14,8 +15,9 @@ probability 2^-40 over ALL clients together:
   is declared dropped or corrupt; members sign no list with more than `gap` dropped in a stretch, and two stretches with
   k/2 - gap corrupt clients each do not exist (or dropped + corrupt < k anyway);
 - one list: 2 quorum > committee + its corrupt members, so that only one list of who answered finds a quorum;
-- correctness: k - dropped peers >= t, committee - its dropped members >= quorum, and no stretch has more than
-  `gap` dropped: dropouts do not stall it.
+- correctness: k - lost peers >= t, committee - its lost members >= quorum, and no stretch has more than `gap` lost.
+  Lost are those who drop out and those who send wrong shares or signatures, or none: all corrupt clients. If none is
+  taken to be corrupt, one is still counted here, unless more than (n - 2) / 2 may drop out.
 
 docs/threat-model.md has the proof that then nothing but one sum, over at least n - dropped clients, can be unmasked.
 """
@@ -33,6 +35,7 @@ import numpy as np
 from hushtune.core.errors import SettingError
 
 FAILURE = 2.0**-40
+STALL = 2.0**-20
 _SMALL = 30  # up to here a complete graph costs little
 
 
@@ -46,6 +49,7 @@ class Shape:
         quorum: how many signatures a client wants to see.
         gap: how many of k/2 clients in a row may be dropped for a list to be signed.
         own: whether a client is among those who hold shares of its own seed.
+        wrong: how many may send wrong shares or signatures, or none, beside those who drop out, and stall nothing.
     """
 
     clients: int
@@ -56,6 +60,7 @@ class Shape:
     quorum: int
     gap: int
     own: bool = False
+    wrong: int = 0
 
     @property
     def complete(self) -> bool:
@@ -71,18 +76,58 @@ def shape(clients: int, dropped: int, corrupt: int) -> Shape:
     """
     if clients < 2:
         raise SettingError(f"seal 'masked' needs at least 2 clients, but got {clients}")
-    degrees = [clients - 1] if clients <= _SMALL else [*range(4, clients - 1, 2), clients - 1]
-    for degree in degrees:
-        threshold = _threshold(clients, degree, dropped, corrupt)
-        if threshold is not None:
-            size, quorum = _signers(clients, dropped, corrupt)
-            gap, own = _gap(clients, degree, dropped), _own(clients, degree, corrupt)
-            return Shape(clients, degree, threshold, clients - dropped, size, quorum, gap, own)
-    most = max(d for d in range(clients) if _threshold(clients, clients - 1, d, min(d, corrupt)) is not None)
+    wrong = _wrong(clients, dropped, corrupt)
+    lost = dropped + wrong
+    degree = _degree(clients, lost, corrupt)
+    if degree is not None:
+        threshold = _threshold(clients, degree, lost, corrupt)
+        assert threshold is not None
+        size, quorum = _signers(clients, lost, corrupt)
+        gap, own = _gap(clients, degree, lost), _own(clients, degree, corrupt)
+        return Shape(clients, degree, threshold, clients - dropped, size, quorum, gap, own, wrong)
     raise SettingError(
         f"dropouts and corrupt leave no safe threshold: of {clients} clients, {dropped} dropped and {corrupt} corrupt "
-        f"need dropped + corrupt / 2 < peers / 2; {most} dropped and {min(most, corrupt)} corrupt would do"
+        f"need 2 dropped + 3 corrupt < peers; {_instead(clients, dropped, corrupt)} would do"
     )
+
+
+def _degree(clients: int, lost: int, corrupt: int) -> int | None:
+    """A safe degree of which the next smaller one is not safe; None if not even the complete graph is.
+
+    By doubling and halving: a server that asks for impossible numbers must not keep a client busy.
+    """
+    complete = clients - 1
+    if _threshold(clients, complete, lost, corrupt) is None:
+        return None
+    if clients <= _SMALL:
+        return complete
+    low, high = 2, 4
+    while high < complete and _threshold(clients, high, lost, corrupt) is None:
+        low, high = high, 2 * high
+    if high >= complete:
+        high = complete - complete % 2  # the largest even degree below the complete graph
+        if high == complete or _threshold(clients, high, lost, corrupt) is None:
+            return complete
+    while high - low > 2:
+        middle = (low + high) // 4 * 2
+        if _threshold(clients, middle, lost, corrupt) is None:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _wrong(clients: int, dropped: int, corrupt: int) -> int:
+    """How many clients may send wrong shares, or none, beside those who drop out."""
+    return corrupt or int(2 * (clients - dropped - 1) > clients)
+
+
+def _instead(clients: int, dropped: int, corrupt: int) -> str:
+    """The most clients that may drop out and be corrupt on the complete graph, neither more than was asked for."""
+    possible = [(min(dropped, (clients - 1) // 2), 0)]
+    possible += [(min(dropped, (clients - 2 - 3 * c) // 2), c) for c in range(1, corrupt + 1) if 3 * c <= clients - 2]
+    fewer, some = max(possible, key=lambda pair: (sum(pair), -abs(pair[0] - pair[1])))
+    return f"{fewer} dropped and {some} corrupt"
 
 
 def _own(clients: int, degree: int, corrupt: int) -> bool:
@@ -90,44 +135,59 @@ def _own(clients: int, degree: int, corrupt: int) -> bool:
     return corrupt == 0 and degree == clients - 1
 
 
-def _threshold(clients: int, degree: int, dropped: int, corrupt: int) -> int | None:
-    """The largest threshold for this degree that dropouts allow; None if it is not safe."""
+def _threshold(clients: int, degree: int, lost: int, corrupt: int) -> int | None:
+    """The largest threshold for this degree that lost clients allow; None if it is not safe."""
     if _own(clients, degree, corrupt):
-        return clients - dropped if 2 * (clients - dropped) > clients else None
+        return clients - lost if 2 * (clients - lost) > clients else None
     bad = _at_most(clients - 1, corrupt, degree, FAILURE / clients)
-    gone = _at_most(clients - 1, dropped, degree, FAILURE / clients)
-    threshold = degree - gone  # the largest that dropouts allow: the more holders must agree, the better
-    if 2 * threshold <= degree + bad or not _in_one_piece(clients, degree, dropped, corrupt):
+    gone = _at_most(clients - 1, min(lost, clients - 1), degree, STALL / clients)
+    threshold = degree - gone  # the largest that they allow: the more holders must agree, the better
+    if 2 * threshold <= degree + bad or not _in_one_piece(clients, degree, lost, corrupt):
         return None
     return threshold
 
 
-def _gap(clients: int, degree: int, dropped: int) -> int:
-    """How many of k/2 clients in a row may be dropped: honest dropouts exceed it nowhere on the ring."""
-    return _at_most(clients, dropped, degree // 2, FAILURE / clients)
+def _gap(clients: int, degree: int, lost: int) -> int:
+    """How many of k/2 clients in a row may be dropped: lost clients exceed it nowhere on the ring."""
+    return _at_most(clients, min(lost, clients), degree // 2, STALL / clients)
 
 
-def _in_one_piece(clients: int, degree: int, dropped: int, corrupt: int) -> bool:
+def _in_one_piece(clients: int, degree: int, lost: int, corrupt: int) -> bool:
     """Whether no list with `gap` dropped clients in a stretch, at the most, cuts honest clients off from each other.
 
     A cut takes two disjoint stretches of k/2 places, both full of dropped and corrupt clients. The numbers of corrupt
     clients in them are negatively associated (Joag-Dev & Proschan 1983), so the odds multiply; there are fewer than n^2
     pairs of stretches.
     """
-    if degree == clients - 1 or dropped + corrupt < degree:
+    if degree == clients - 1 or lost < degree:
         return True
     most = _at_most(clients, corrupt, degree // 2, math.sqrt(FAILURE) / clients)
-    return _gap(clients, degree, dropped) + most < degree // 2
+    return _gap(clients, degree, lost) + most < degree // 2
 
 
 @lru_cache(maxsize=64)
-def _signers(clients: int, dropped: int, corrupt: int) -> tuple[int, int]:
-    """The smallest committee that dropouts do not stall and corrupt members do not split, and its quorum."""
-    for size in range(1, clients + 1):
-        quorum = size - _at_most(clients, dropped, size, FAILURE)
-        if 2 * quorum > size + _at_most(clients, corrupt, size, FAILURE):
-            return size, quorum
-    raise SettingError(f"2 dropped + corrupt < clients must hold, but got {dropped}, {corrupt} and {clients}")
+def _signers(clients: int, lost: int, corrupt: int) -> tuple[int, int]:
+    """A committee that lost members do not stall and corrupt ones do not split, one smaller would not do, and its
+    quorum.
+    """
+    low, high = 0, 1
+    while (quorum := _quorum(clients, lost, corrupt, high)) is None:
+        if high == clients:
+            raise SettingError(f"2 lost + corrupt < clients must hold, but got {lost}, {corrupt} and {clients}")
+        low, high = high, min(2 * high, clients)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if (found := _quorum(clients, lost, corrupt, middle)) is None:
+            low = middle
+        else:
+            high, quorum = middle, found
+    return high, quorum
+
+
+def _quorum(clients: int, lost: int, corrupt: int, size: int) -> int | None:
+    """The largest quorum of a committee of that size that lost members allow; None if it is not safe."""
+    quorum = size - _at_most(clients, lost, size, STALL)
+    return quorum if 2 * quorum > size + _at_most(clients, corrupt, size, FAILURE) else None
 
 
 def _at_most(population: int, marked: int, drawn: int, failure: float) -> int:

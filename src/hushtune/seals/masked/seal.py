@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 from hushtune.core.checks import integer
 from hushtune.core.errors import SettingError, WireError
 from hushtune.core.roster import Roster
-from hushtune.seals.base import Protected, Seal, floor_share
+from hushtune.seals.base import UNSEEN, Protected, Seal, floor_share
 from hushtune.seals.ends import Expected, Seat
 from hushtune.seals.masked import shamir
 from hushtune.seals.masked.client import MaskedClient
 from hushtune.seals.masked.graph import Shape, shape
-from hushtune.seals.masked.pact import ADVERT_BYTES, PARCEL_BYTES, SIGNATURE_BYTES, TAGGED_BYTES, Pact, sum_bits
+from hushtune.seals.masked.pact import ADVERT_BYTES, SIGNATURE_BYTES, TAGGED_BYTES, Pact, sum_bits
 from hushtune.seals.masked.server import MaskedServer
 
 
@@ -24,13 +24,14 @@ class Masked(Seal):
 
     The server sees masked vectors and learns the sum of those who answered, at least clients - floor(dropouts clients),
     or nothing: with pinned identities even if it lies, together with floor(corrupt clients) clients; unpinned, if it
-    follows the protocol and impersonates nobody. The failure bound is 2^-40 for each condition, over all clients
-    together; the threat model has the proof. With epsilon every client adds a Skellam share to its own vector.
+    follows the protocol and impersonates nobody. The failure bound is 2^-40 for each condition of secrecy, over all
+    clients together; the threat model has the proof. With epsilon every client adds a Skellam share to its own vector.
 
     Args:
         dropouts: share of clients that may fail to answer, at any stage, in [0, 1); more abort the round, and nothing
             is opened.
-        corrupt: share of clients that may collude with the server, or add no noise, in [0, 1).
+        corrupt: share of clients that may collude with the server, add no noise, or send wrong shares or none, in
+            [0, 1). With fewer clients than 1 / corrupt one may still send wrong shares, unless dropouts leave no room.
         degree: INSECURE unless None: each client shares with so many others, fewer than the failure bound of 2^-40 asks
             for, and there is no agreement on who answered; to compare costs with other systems.
     """
@@ -40,6 +41,7 @@ class Masked(Seal):
     brief: ClassVar[str] = "secure aggregation: the server sees the sum only"
     kind: ClassVar[str] = "masked"
     shown: ClassVar[str] = "secure sum: "
+    hides: ClassVar[bool] = True
 
     def shape(self, clients: int) -> Shape:
         """Degree and threshold; refused if no safe ones exist.
@@ -68,7 +70,7 @@ class Masked(Seal):
         trips = {
             "keys": (request, advert),
             "shares": (near + graph.degree * advert, near + (graph.degree + graph.own) * TAGGED_BYTES),
-            "input": (near + graph.degree * PARCEL_BYTES + everybody + request, length * sum_bits(largest) // 8),
+            "input": (near + graph.degree * TAGGED_BYTES + everybody + request, length * sum_bits(largest) // 8),
             "unmask": (
                 everybody + graph.quorum * (4 + SIGNATURE_BYTES) * pinned,
                 near + (graph.degree + graph.own) * shamir.SHARE_BYTES,
@@ -113,6 +115,7 @@ class Masked(Seal):
                 "  With so few clients none is taken to be corrupt: one that tells the server what it sent leaves it "
                 f"the sum of the others{noisy}."
             )
+        lines.append(UNSEEN)
         if self.insecure is not None:
             lines.append(f"INSECURE SETTING, {self.insecure}.")
         if not facts.pinned:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from hushtune.core.errors import AbortedError, WireError
 from hushtune.core.identity import verified
 from hushtune.core.wire import pack, unpack_reply
 from hushtune.seals.ends import Ask, Outcome, Replies, Trip, Trips
-from hushtune.seals.masked import crypto, shamir
+from hushtune.seals.masked import crypto
 from hushtune.seals.masked.pact import (
     ADVERT_BYTES,
     PARCEL_BYTES,
@@ -31,13 +31,11 @@ from hushtune.seals.masked.pact import (
     usable,
     view_of,
 )
+from hushtune.seals.masked.revealed import Revealed
 
 _Found = TypeVar("_Found")
 _Steps = Generator[Trip, Replies, _Found]
 """Part of an opening: some trips, and what they gave."""
-
-Shares = dict[int, dict[int, bytes]]
-"""Owner of a secret -> point of a holder -> share."""
 
 
 @dataclass
@@ -82,11 +80,11 @@ class MaskedServer:
         vectors, next_round = yield from self._inputs(round_, sharers, request, length, bits, lost, ask.last)
         self._enough(vectors, lost, "sent an input")
         answered = Members.of(vectors, self._pact.shape.clients)
-        late: dict[int, str] = {}  # their inputs count: enough of the others are there to unmask them
+        late: dict[int, str] = {}  # their inputs count, though they did not help, or not as they should
         signatures = yield from self._agreed(round_, view, answered, late)
-        seeds, masks = yield from self._unmask(round_, vectors, answered, signatures, next_round, late)
+        revealed = yield from self._unmask(round_, vectors, answered, signatures, next_round, late)
         self._ready = next_round
-        total = self._total(round_, vectors, seeds, masks, view, length, bits)
+        total = self._total(round_, vectors, revealed, view, length, bits)
         names = self._pact.roster.ids
         missing = {names[n]: lost.get(n, "no input") for n in range(self._pact.shape.clients) if n not in vectors}
         return Outcome(total, missing, {names[n]: why for n, why in late.items()})
@@ -200,9 +198,9 @@ class MaskedServer:
         return vectors, ahead
 
     def _addressed(self, round_: _Prepared, holder: int) -> bytes:
-        """What the peers who shared have encrypted for a client."""
-        parcels = {n: round_.parcels[n][holder][:PARCEL_BYTES] for n in self._around[holder] if n in round_.parcels}
-        return by_number(parcels, PARCEL_BYTES)
+        """What the peers who shared have encrypted for a client, with its tags."""
+        parcels = {n: round_.parcels[n][holder] for n in self._around[holder] if n in round_.parcels}
+        return by_number(parcels, TAGGED_BYTES)
 
     def _agreed(self, round_: _Prepared, view: str, answered: Members, late: dict[int, str]) -> _Steps[bytes]:
         """A quorum of signatures of who answered; none without a committee."""
@@ -213,10 +211,12 @@ class MaskedServer:
         out = {n: (answered.bits,) for n in sorted(self._pact.committee) if n in answered}
         replies = yield from self._trip("agree", round_.index, out, late)
         signed = {n: parts[0] for n, parts in replies.items() if len(parts) == 1 and verified(keys[n], parts[0], text)}
+        late.update(dict.fromkeys(replies.keys() - signed.keys(), "signed another list than it was sent"))
         if len(signed) < quorum:
+            reasons = "; ".join(f"{self._pact.roster.ids[n]}: {why}" for n, why in list(late.items())[:3])
             raise AbortedError(
                 f"{quorum} of the {self._pact.shape.committee} clients who sign the list of those who answered must "
-                f"do so, but got {len(signed)}"
+                f"do so, but got {len(signed)}; {reasons}"
             )
         return by_number(dict(list(signed.items())[:quorum]), SIGNATURE_BYTES)
 
@@ -228,25 +228,16 @@ class MaskedServer:
         signatures: bytes,
         ahead: _Prepared,
         late: dict[int, str],
-    ) -> _Steps[tuple[Shares, Shares]]:
-        """Shares of the self-mask seeds of those who sent an input, and of the mask keys of those who did not.
-
-        Each is compared with the tag that its owner gave for it, so wrong ones are left out.
-        """
+    ) -> _Steps[Revealed]:
+        """Shares of the self-mask seeds of those who sent an input, and of the mask keys of those who did not."""
         out = {n: (answered.bits, signatures, self._near(n, ahead.adverts)) for n in vectors}
         replies = yield from self._trip("unmask", round_.index, out, late)
-        self._enough(replies, late, "helped to unmask")
-        seeds: Shares = {}
-        masks: Shares = {}
+        revealed = Revealed(self._pact, self._points, late)
         for holder, parts in replies.items():
-            for table, kind, piece in zip((seeds, masks), ("seed", "mask"), parts, strict=False):
-                with suppress(WireError):
-                    for owner, share in to_numbers(piece, shamir.SHARE_BYTES).items():
-                        if crypto.tag(kind, holder, share) == self._tag(round_, owner, holder, kind):
-                            table.setdefault(owner, {})[self._points[owner][holder]] = share
+            revealed.add(holder, parts, partial(self._tag, round_))
         prepared = {n: p for n, p in replies.items() if n in ahead.adverts and len(p) == 3 and p[2]}
         ahead.parcels = self._parcels(ahead, prepared, 2, {})
-        return seeds, masks
+        return revealed
 
     def _tag(self, round_: _Prepared, owner: int, holder: int, kind: str) -> bytes:
         """What the owner of a secret said one of its shares is known by."""
@@ -259,32 +250,30 @@ class MaskedServer:
         self,
         round_: _Prepared,
         vectors: Mapping[int, IntArray],
-        seeds: Shares,
-        masks: Shares,
+        revealed: Revealed,
         view: str,
         length: int,
         bits: int,
     ) -> IntArray:
         """Removes self masks of those who answered, and pairwise masks towards those who did not."""
-        owner, threshold = 0, self._pact.shape.threshold
         total = np.zeros(length, dtype=f"<u{bits // 8}")
-        try:
-            for owner, vector in vectors.items():
-                seed = shamir.join(seeds.get(owner, {}), threshold)
-                if crypto.digest(seed) != round_.adverts[owner][64:ADVERT_BYTES]:
-                    raise WireError("its shares do not give the seed that it committed to")
-                total += vector - crypto.mask(seed, length, bits)
-            for owner in set(round_.parcels) - set(vectors):
-                key = crypto.private_key(shamir.join(masks.get(owner, {}), threshold))
-                if crypto.public_of(key) != round_.adverts[owner][32:64]:
-                    raise WireError("its shares do not give the key that it advertised")
-                for other in (n for n in self._around[owner] if n in vectors):
-                    theirs = round_.adverts[other][32:64]
-                    shift = crypto.mask(
-                        pair_mask(self._pact, round_.index, key, theirs, owner, other, view), length, bits
-                    )
-                    total = total - shift if other < owner else total + shift
-        except WireError as error:
-            name = self._pact.roster.ids[owner]
-            raise AbortedError(f"the mask of '{name}' could not be removed: {error}") from None
+        for owner, vector in vectors.items():
+            seed = revealed.secret("seed", owner, partial(_commits, round_.adverts[owner]))
+            total += vector - crypto.mask(seed, length, bits)
+        for owner in set(round_.parcels) - set(vectors):
+            key = crypto.private_key(revealed.secret("mask", owner, partial(_advertises, round_.adverts[owner])))
+            for other in (n for n in self._around[owner] if n in vectors):
+                theirs = round_.adverts[other][32:64]
+                shift = crypto.mask(pair_mask(self._pact, round_.index, key, theirs, owner, other, view), length, bits)
+                total = total - shift if other < owner else total + shift
         return total.astype(f"<i{bits // 8}").astype(np.int64)
+
+
+def _commits(advert: bytes, seed: bytes) -> bool:
+    """Whether an advert commits to this seed."""
+    return crypto.digest(seed) == advert[64:ADVERT_BYTES]
+
+
+def _advertises(advert: bytes, secret: bytes) -> bool:
+    """Whether an advert has the public key of this secret."""
+    return crypto.public_of(crypto.private_key(secret)) == advert[32:64]
