@@ -23,6 +23,7 @@ from hushtune.core.errors import SettingError
 from hushtune.core.observer import Observer
 from hushtune.core.randomness import SystemRandomness
 from hushtune.core.roster import Roster
+from hushtune.core.secret import Secret
 from hushtune.core.space import Candidates, Config, Float, Space
 from hushtune.methods.base import Facts
 from hushtune.methods.combine.cells import Cells
@@ -38,9 +39,9 @@ Vectors = dict[str, dict[str, IntArray]]
 """What each client contributes, by block."""
 
 _RUN = "0" * 32
-_KEYS = ("begin", "lead", "join", "second", "third", "joint", "public", "first")
+_KEYS = ("begin", "keys", "second", "third", "joint", "public", "first")
 _PRIMITIVES = {
-    "secret and public key share": ("lead", "join"),
+    "secret and public key share": ("keys",),
     "joint public key": ("public",),
     "relinearisation shares, all three": ("second", "third"),
     "relinearisation key": ("first",),
@@ -146,8 +147,8 @@ def _primitives(room: Room, common: Mapping[str, Any]) -> Iterator[dict[str, Any
     """CPU milliseconds of one call each, over all calls that were made."""
     evaluator = room.sidecars()[-1]
     evaluator.call("multiply")
-    one, random = evaluator.call("boot")
-    shares = [part for end in room.sidecars()[:-1] for part in end.call("refresh", one, random)]
+    (one,) = evaluator.call("boot", label="primitive")
+    shares = [part for end in room.sidecars()[:-1] for part in end.call("refresh", one, label="primitive")]
     evaluator.call("booted", *shares)
     spent: Counter[str] = Counter()
     made: Counter[str] = Counter()
@@ -174,7 +175,10 @@ def _loss(config: Config, data: Any) -> float:
 def _parties(room: Room, folder: Path) -> dict[str, Party]:
     rng, store = np.random.default_rng(0), TrialStore(folder / "trials.db")
     data = {id_: np.array([rng.uniform(0.35, 0.45)]) for id_ in room.ids}
-    return {id_: Party(id_, Client(data[id_], _loss), store, folder, SystemRandomness()) for id_ in room.ids}
+    return {
+        id_: Party(id_, Client(data[id_], _loss), store, folder, SystemRandomness(), secret=Secret.simulated(0, id_))
+        for id_ in room.ids
+    }
 
 
 def _method(strategy: Any, room: Room) -> Combine:

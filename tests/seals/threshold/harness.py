@@ -30,7 +30,7 @@ RUN = "a" * 32
 
 def joint(task: str, **given: Any) -> dict[str, Any]:
     """What `joint.py` prints."""
-    command = [str(interpreter()), str(Path(__file__).with_name("joint.py")), str(Path(sidecar.__file__).parent)]
+    command = [str(interpreter()), str(Path(__file__).with_name("joint.py")), str(Path(sidecar.__file__).parents[1])]
     done = subprocess.run(
         command,
         input=json.dumps({"task": task, **given}),
@@ -56,6 +56,7 @@ def measured(circuit: Circuit, form: Form | None, blocks: list[dict[str, Any]], 
         offset=offset_of(form, largest) if form is not None and circuit.newton else None,
         levels=made[0][1],
         inputs=[[values.tolist() for values in one] for one, _ in made],
+        finer=circuit.finer,
         deviation=deviation,
         length=len(blocks[0][form.block] if form is not None else blocks[0]["sum"]),
     )
@@ -105,7 +106,7 @@ class Room:
                     continue
                 sent = self.tamper(name, number, message, False)
                 try:
-                    carries = name in ("lead", "join", "input")
+                    carries = name in ("keys", "input")
                     reply = self.ends[number].step(sent, dues[number] if carries else None)
                 except HushtuneError as error:
                     replies[client] = Dropped(f"refused: {error}")

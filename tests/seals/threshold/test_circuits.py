@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.polynomial import chebyshev
@@ -86,7 +89,7 @@ def test_a_count_that_is_always_the_same_needs_no_division() -> None:
     values, levels = inputs(
         found, Form("sums", over="counts", least=10), {"counts": np.array([2]), "sums": np.array([1])}, 5, 10
     )
-    assert values[0].tolist() == [0.1]
+    assert values[0].tolist() == [0.1 * found.finer]
     assert levels == [SMALL.depth - 1]
 
 
@@ -140,3 +143,46 @@ def test_settings_are_checked(given: dict[str, float], message: str) -> None:
 def test_one_client_is_refused() -> None:
     with pytest.raises(SettingError, match="at least 2 clients, but got 1"):
         ht.Threshold().check(1)
+
+
+USUAL: dict[str, Callable[[int], tuple[Form | None, int, int]]] = {
+    "a vote's sum, exact (up to n)": lambda n: (None, n, 100),
+    "a noisy sum (up to 10^4)": lambda n: (None, 10**4, 100),
+    "a sum in fixed point (up to n 2^20)": lambda n: (None, n * 2**20, 100),
+    "which cells are dense (counts up to 4 n)": lambda n: (Form("counts", at_least=4), 4 * n, 49),
+    "averages of all clients (counts n to 10 n)": lambda n: (Form("sums", over="counts", least=n), 10 * n, 6),
+    "averages of clusters (counts 4 to 10 n)": lambda n: (Form("sums", over="counts", least=4), 10 * n, 6),
+}
+CLIENTS = (5, 10, 20, 50, 100)
+
+
+def reached(ring: int, clients: int, what: str) -> float | None:
+    form, largest, length = USUAL[what](clients)
+    seal, found = ht.Threshold(ring=ring), circuit(PARAMETERS[ring], form, clients, largest)
+    return None if found is None else seal.bits(found, form, clients, length)
+
+
+def test_the_page_says_how_many_bits_usual_circuits_reach() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "encryption.md").read_text(encoding="utf-8")
+    for what in USUAL:
+        for ring in sorted(PARAMETERS):
+            bits = [reached(ring, clients, what) for clients in CLIENTS]
+            shown = " | ".join("-" if one is None or one < 0 else str(int(one)) for one in bits)  # rounded down
+            assert f"| {what} | 2^{ring.bit_length() - 1} | {shown} |" in page
+
+
+def test_a_client_asks_for_what_the_seal_gives_by_default_and_usual_circuits_reach_it() -> None:
+    assert ht.Policy().smudging == ht.Threshold().smudging == 20
+    for what in USUAL:
+        assert (reached(2**15, 10, what) or 0) >= 20
+        assert (reached(2**15, 20, what) or 0) >= 20
+
+
+def test_sums_of_small_integers_are_hidden_better_than_by_their_scale_alone() -> None:
+    """Scaled up inside the ciphertext: what remains is what doubles lose, and grows with the integers."""
+    small, large = (reached(2**15, 10, what) for what in ("a vote's sum, exact (up to n)", "a noisy sum (up to 10^4)"))
+    assert small is not None
+    assert large is not None
+    assert small > 60 > large > 40  # 42 without
+    with pytest.raises(SettingError, match="smudging must reach 20 bits, but the sum reaches -"):
+        ht.Threshold().circuit(None, 10, 2**40, 100)

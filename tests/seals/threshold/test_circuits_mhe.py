@@ -64,7 +64,20 @@ def test_a_sum_of_large_integers_is_exact() -> None:
     assert found is not None
     values = np.array([0, 1, 2**39 + 1, -(2**38), 12345])
     got = measured(found, None, [{"sum": values // 3} for _ in range(PARTIES)], 2**40, 0.01)
-    assert np.abs(np.array(got["real"]) - PARTIES * (values // 3)).max() < 1e-2
+    assert np.abs(np.array(got["real"]) - PARTIES * (values // 3)).max() <= found.error < 1e-2
+
+
+@pytest.mark.parametrize("ring", sorted(PARAMETERS))
+@pytest.mark.parametrize("largest", [10, 10**4, 10**7])
+def test_the_error_of_a_sum_is_what_is_said_in_every_slot(ring: int, largest: int) -> None:
+    """With all slots in use: what encoding as doubles loses depends on everything in a ciphertext."""
+    found = circuit(PARAMETERS[ring], None, PARTIES, largest)
+    assert found is not None
+    values = np.random.default_rng(0).integers(-largest, largest + 1, PARAMETERS[ring].slots)
+    got = measured(found, None, [{"sum": part} for part in shared(values)], largest, 0.01)
+    errors = np.array(got["real"]) - values
+    assert np.abs(errors).max() <= found.error
+    assert errors.std() <= 2 * PARAMETERS[ring].fresh(PARTIES) / found.finer + found.encoded
 
 
 @pytest.mark.parametrize(("most", "threshold"), [(400, 100), (3_000, 1_500)])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,44 @@ def test_setup_takes_what_works_and_says_what_it_did(tmp_path: Path, place: Path
     assert environment.interpreter() == found
     environment.setup(None, said.append)
     assert said[-1] == f"{place} is there already, and OpenFHE can be imported in it"
+
+
+@pytest.mark.parametrize("version", sorted(environment.WHEELS))
+def test_every_file_it_installs_must_have_its_known_digest(
+    version: tuple[int, int], tmp_path: Path, place: Path
+) -> None:
+    stand_in = python(tmp_path / "python", f"{version[0]}.{version[1]}.4")
+    script = stand_in.read_text().replace("esac", f'"-m pip") echo "$@" >{tmp_path / "pip"} ;;\nesac')
+    stand_in.write_text(script)
+    environment.setup(str(stand_in), lambda line: None)
+    given = (tmp_path / "pip").read_text().split()
+    assert {"--require-hashes", "--no-deps", "--only-binary"} < set(given)
+    assert Path(given[-1]) == place / "locked.txt"
+    lines = (place / "locked.txt").read_text().splitlines()
+    assert lines[0].split()[0] == environment.WHEELS[version]
+    assert all(re.fullmatch(r"(openfhe|numpy)==[0-9.]+ --hash=sha256:[0-9a-f]{64}", line) for line in lines)
+    assert len(lines) == 2
+    assert not [part for part in given if part.startswith("openfhe")]  # nothing beside what the file names
+
+
+def test_a_file_with_another_digest_is_not_installed(
+    tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the real pip, from a folder."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    with zipfile.ZipFile(folder / "openfhe-1.6.1.0.22.4-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("openfhe.py", "")
+        wheel.writestr("openfhe-1.6.1.0.22.4.dist-info/METADATA", "Metadata-Version: 2.1\nName: openfhe\nVersion: 1\n")
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setattr(environment, "_version", lambda candidate: (3, 10))
+    with pytest.raises(SettingError, match=r"openfhe==1\.6\.1\.0\.22\.4 could not be installed"):
+        environment.setup(sys.executable, lambda line: None)
+    assert not place.exists()
 
 
 def test_other_versions_and_broken_wheels_are_named_with_what_to_install(tmp_path: Path, place: Path) -> None:

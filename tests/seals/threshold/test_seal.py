@@ -14,11 +14,13 @@ from tests.seals.threshold.harness import RUN, Room
 
 import hushtune as ht
 from hushtune.core.errors import AbortedError, RefusedError, WireError
+from hushtune.core.roster import Roster
 from hushtune.core.wire import pack, unpack
 from hushtune.seals.ends import Due
 from hushtune.seals.forms import Form
 from hushtune.seals.threshold.circuits import MOST_OPENINGS, PARAMETERS, segments
 from hushtune.seals.threshold.process import Sidecar
+from hushtune.testing.conversation import Conversation
 
 pytestmark = pytest.mark.mhe
 
@@ -38,7 +40,7 @@ def test_comparison_and_quotient_share_one_set_of_keys(room: Make) -> None:
     here = room(3)
     assert np.rint(here.open(DENSE, COUNTS, 12)).tolist() == [1, 0, 0, 1, 1]
     trips = [name for name, number, *_ in here.sent if number == 1]
-    assert trips == ["join", "relin", "input", "decrypt"]
+    assert trips == ["keys", "relin", "input", "decrypt"]
     means = here.open(MEANS, SUMS, 30)
     assert means == pytest.approx([4 / 5, 1.0, 3 / 5, 3 / 14], abs=5e-3)
     assert [name for name, number, *_ in here.sent if number == 1][4:] == ["input", "decrypt"]
@@ -51,9 +53,17 @@ def test_comparison_and_quotient_share_one_set_of_keys(room: Make) -> None:
 def test_a_plain_sum_needs_no_relinearisation_key(room: Make) -> None:
     here = room(2)
     assert np.rint(here.open(None, COUNTS[:2], 12)).tolist() == [8, 3, 0, 4, 3]
-    assert [name for name, number, *_ in here.sent if number == 1] == ["join", "input", "decrypt"]
+    assert [name for name, number, *_ in here.sent if number == 1] == ["keys", "input", "decrypt"]
     assert np.rint(here.open(DENSE, COUNTS[:2], 8)).tolist() == [1, 0, 0, 1, 0]  # with keys made anew
-    assert [name for name, number, *_ in here.sent if number == 1][3:] == ["join", "relin", "input", "decrypt"]
+    assert [name for name, number, *_ in here.sent if number == 1][3:] == ["keys", "relin", "input", "decrypt"]
+
+
+def test_a_plain_sum_takes_the_messages_and_bytes_that_are_planned() -> None:
+    talk = Conversation(ht.Threshold(ring=2**14), Roster(("a", "b", "c")))
+    talk.open({name: np.arange(5) for name in talk.roster.ids}, 12)
+    messages, sent = talk.seal.traffic(3, 5, 12, len(b"request"), False)
+    assert messages == 2 * talk.trips
+    assert talk.bytes / 3 == pytest.approx(sent, rel=0.02)
 
 
 def test_all_but_one_share_decrypt_nothing(room: Make) -> None:
@@ -62,17 +72,18 @@ def test_all_but_one_share_decrypt_nothing(room: Make) -> None:
     shares = [unpack(reply)[1][0] for name, _, _, reply in here.sent if name == "decrypt"]
     assert here.server._keys is not None
     evaluator = here.server._keys.evaluator
-    assert np.rint(np.frombuffer(evaluator.call("fuse", *shares, length=3)[0])).tolist() == [3, 0, 3]
+    finer = here.circuit(None, 3, 3, 3).finer
+    assert np.rint(np.frombuffer(evaluator.call("fuse", *shares, length=3)[0]) / finer).tolist() == [3, 0, 3]
     for without in range(3):
         some = shares[:without] + shares[without + 1 :]
         try:
-            found = np.frombuffer(evaluator.call("fuse", *some, length=3)[0])
+            found = np.frombuffer(evaluator.call("fuse", *some, length=3)[0]) / finer
         except RefusedError:
             continue
         assert np.abs(found - [3, 0, 3]).min() > 10  # the missing share is uniform modulo something huge
 
 
-@pytest.mark.parametrize("trip", ["join", "relin", "input", "decrypt"])
+@pytest.mark.parametrize("trip", ["keys", "relin", "input", "decrypt"])
 def test_a_party_that_drops_out_aborts_with_nothing_opened(room: Make, trip: str) -> None:
     here = room(3, fail=lambda name, number: name == trip and number == 2)
     with pytest.raises(AbortedError, match=f"needs all 3 clients, but lost client-2 in trip '{trip}'"):
@@ -81,13 +92,13 @@ def test_a_party_that_drops_out_aborts_with_nothing_opened(room: Make, trip: str
 
 
 @pytest.mark.parametrize("is_reply", [False, True])
-@pytest.mark.parametrize("trip", ["join", "input", "decrypt"])
+@pytest.mark.parametrize("trip", ["keys", "input", "decrypt"])
 def test_changed_bytes_are_found_out(room: Make, trip: str, is_reply: bool) -> None:
     def flip(name: str, number: int, content: bytes, reply: bool) -> bytes:
         if name != trip or number != 1 or reply != is_reply:
             return content
         changed = bytearray(content)
-        changed[len(changed) // 2] ^= 1
+        changed[-1 if name == "keys" else len(changed) // 2] ^= 1  # the first message is little more than its header
         return bytes(changed)
 
     here = room(2, tamper=flip)
@@ -178,27 +189,27 @@ def test_messages_out_of_order_or_of_another_form_are_refused() -> None:
 
 def test_a_sidecar_survives_damaged_keys_and_nonsense() -> None:
     """OpenFHE may raise, hang or crash on such bytes: in a process of its own, and as one line here."""
-    sidecar = Sidecar.start(vars(PARAMETERS[2**14]), party=True)
+    sidecar = Sidecar.start(vars(PARAMETERS[2**14]), "seed", party=True)
     try:
-        with pytest.raises(RefusedError, match="could not do 'join'"):
-            sidecar.call("join", b"nonsense", multiply=False)
+        with pytest.raises(RefusedError, match="could not do 'joint'"):
+            sidecar.call("joint", b"nonsense")
         with pytest.raises(RefusedError, match="could not do 'nothing'"):
             sidecar.call("nothing")
-        (public,) = sidecar.call("lead", multiply=False)
+        (public,) = sidecar.call("keys", multiply=False)
         with pytest.raises(RefusedError):
             sidecar.call("joint", public[: len(public) // 2])
     finally:
         sidecar.close()
     with pytest.raises(RefusedError, match="has ended, or does not answer"):
-        sidecar.call("lead", multiply=False)
+        sidecar.call("keys", multiply=False)
 
 
 def test_a_sidecar_beside_a_client_is_found_again_and_forgets_when_closed(tmp_path: Path) -> None:
     folder = tmp_path / "mhe" / "run"
-    first = Sidecar.beside(folder, vars(PARAMETERS[2**14]))
+    first = Sidecar.beside(folder, vars(PARAMETERS[2**14]), "seed")
     first.call("keep", b"abc", name="x")
     assert (folder.stat().st_mode & 0o77) == 0
-    first._source.close()  # as when its process ends: one at a time talks to it
+    del first  # as when its process ends: one at a time talks to it
     again = Sidecar.found(folder)
     assert again.call("recall", name="x") == [b"abc"]
     again.close()

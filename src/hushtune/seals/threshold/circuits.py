@@ -27,7 +27,9 @@ _ERROR_DEVIATION = 3.19  # of the noise in fresh keys and ciphertexts, as the st
 _FINE_ENOUGH = 2.0**-28  # an error below this is not worth a longer polynomial
 _LARGEST_SERIES = 25.0  # sum of a series' absolute coefficients above which its evaluation loses precision
 _FLAT = 1e-8  # what a slope of one counts as beside an error of one, when a comparison is fitted
-_ROUNDED = 0.05  # deviation of the noise in integers, a tenth of what would spoil one
+_ROUNDED = 1 / 16  # deviation of the noise in integers, an eighth of what spoils one: 1 in 10^15 is off
+_FINER = 2.0**12  # by which sums are scaled up, in moduli that have room for it: then their encryption errs by less
+_ENCODED = 2.0**-51  # deviation of what doubles lose when clients' values are encoded, relative to the largest sum
 _WORTH_A_TRIP = 1e-6  # an error of a comparison above which the parties are asked for a refresh
 _COARSEST = 1e-4  # an error with which nothing is computed
 _MOST_FITTED = 2_000  # counts for which a reciprocal is fitted one by one
@@ -95,6 +97,7 @@ class Circuit:
         series: Chebyshev coefficients: of a comparison's polynomials, one after the other, with refreshes between them
             if there are several; or of a division's one or two factors.
         newton: whether a division's one series is improved by a step of Newton's method, which squares its error.
+        encoded: deviation of what encoding loses in a slot, if that counts.
     """
 
     parameters: Parameters
@@ -102,6 +105,12 @@ class Circuit:
     kind: Literal["sum", "comparison", "division"] = "sum"
     series: tuple[tuple[float, ...], ...] = ()
     newton: bool = False
+    encoded: float = 0.0
+
+    @property
+    def finer(self) -> float:
+        """By how much everything is larger inside ciphertexts than what it stands for."""
+        return 1.0 if self.multiplies else _FINER
 
     @property
     def multiplies(self) -> bool:
@@ -119,7 +128,7 @@ class Circuit:
             length: how many values are opened.
             clients: how many there are.
         """
-        slots, rest = self.parameters.slots, 2 * self.parameters.fresh(clients)
+        slots, rest = self.parameters.slots, 2 * self.parameters.fresh(clients) / self.finer + self.encoded
         opened = {"sum": 0, "comparison": slots, "division": min(length, slots)}[self.kind]
         error = math.sqrt(opened * self.error**2 + slots * rest**2)
         return 2 * math.log2(deviation / (math.sqrt(12 * MOST_OPENINGS) * error))
@@ -142,13 +151,19 @@ def circuit(parameters: Parameters, form: Form | None, clients: int, largest: in
         largest: the largest absolute value of an entry of the sum.
     """
     if form is None or (form.at_least is None and form.over is None):
-        return Circuit(parameters, _SURE * parameters.fresh(clients)) if largest <= LARGEST else None
+        return _sum(parameters, clients, largest) if largest <= LARGEST else None
     if form.at_least is not None:
         return _comparison(parameters, clients, largest, form.at_least)
     assert form.least is not None
     if form.least >= largest:
-        return Circuit(parameters, _SURE * parameters.fresh(clients))
+        return _sum(parameters, clients, 1)
     return _division(parameters, clients, form.least // form.step, largest // form.step)
+
+
+def _sum(parameters: Parameters, clients: int, largest: int) -> Circuit:
+    """Nothing is computed but the sum. Its error is that of encryption, and of encoding as doubles."""
+    encoded = _ENCODED * largest
+    return Circuit(parameters, _SURE * (parameters.fresh(clients) / _FINER + encoded), encoded=encoded)
 
 
 # ---- comparison --------------------------------------------------------------------------------------
@@ -325,7 +340,7 @@ def inputs(
     """A client's numbers for its ciphertexts, and their levels: scaled so that none is lost on it later."""
     depth, slots = circuit.parameters.depth, circuit.parameters.slots
     if form is None:
-        vector = np.concatenate(list(blocks.values())).astype(np.float64)
+        vector = np.concatenate(list(blocks.values())) * circuit.finer
         pieces = [vector[at : at + slots] for at in range(0, len(vector), slots)]
         return pieces, [depth - 1] * len(pieces)
     values = blocks[form.block].astype(np.float64)
@@ -336,7 +351,7 @@ def inputs(
         padded = np.pad(values, (0, slots - len(values)))  # an empty slot would lie where a composition decides
         return [(padded - middle / clients) / wide], [depth - levels_of(circuit)]
     if not circuit.series:  # the block itself, or divided by counts that are always the same, and public
-        return [values / (1 if form.over is None else largest)], [depth - 1]
+        return [values * circuit.finer / (1 if form.over is None else largest)], [depth - 1]
     assert form.least is not None
     assert form.over is not None
     counts = np.tile(blocks[form.over], len(values) // len(blocks[form.over])).astype(np.float64)
@@ -359,6 +374,11 @@ def segments(circuit: Circuit) -> list[tuple[tuple[float, ...], ...]]:
     for at in range(0, len(circuit.series), each):
         found.append(circuit.series[at : at + each])
     return found
+
+
+def refreshes(circuit: Circuit) -> int:
+    """How many distributed bootstrappings the circuit has."""
+    return len(segments(circuit)) - 1 if circuit.kind == "comparison" else 0
 
 
 def levels_of(circuit: Circuit) -> int:

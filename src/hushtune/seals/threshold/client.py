@@ -2,15 +2,17 @@
 
 The trips of a first opening:
 
-    lead      the first client makes a public key, and if there is something to multiply its first relinearisation share
-    join      the others do, with the same public randomness
+    keys      all give a public key share and, if there is something to multiply, a first relinearisation share
     relin     all give their second relinearisation shares
     input     all encrypt their vectors under the joint public key, and give their third relinearisation shares
-    refresh   if the circuit needs it: all give their shares of a distributed bootstrapping
+    refresh   as often as the circuit has one: all give their shares of a distributed bootstrapping
     decrypt   all decrypt partially, with smudging that each derives from the request
     end       after an abort: all forget their keys
 
 Later openings with the same keys begin with `input`.
+
+Keys travel without their common random polynomials, which each client derives from run, roster and round. All give
+their shares in the same trip, so nobody's share depends on another one.
 """
 
 from __future__ import annotations
@@ -24,20 +26,19 @@ from hushtune.core.errors import MissingExtraError, RefusedError, WireError
 from hushtune.core.wire import unpack
 from hushtune.seals.ends import Due, Seat
 from hushtune.seals.forms import Form, in_blocks
-from hushtune.seals.threshold.circuits import MOST_OPENINGS, Circuit, inputs
+from hushtune.seals.threshold.circuits import MOST_OPENINGS, Circuit, inputs, refreshes
 from hushtune.seals.threshold.process import Sidecar
-from hushtune.seals.threshold.wire import BEGINS, END, TAG, checked, packed
+from hushtune.seals.threshold.wire import BEGINS, END, checked, common_seed, packed
 
 _PARTS = {
-    "lead": (1,),
-    "join": (2, 3),
+    BEGINS: (1,),
     "relin": (1,),
     "input": (3,),
-    "refresh": (2,),
+    "refresh": (1,),
     "decrypt": range(1, 65),
     END: (0,),
 }
-_TURNS = {"refresh": 64}  # how often a trip may be taken in one round
+_TURNS = {"refresh": range(1, 64)}  # of a trip in one round; how many of them there are, the circuit says
 
 
 class Task(NamedTuple):
@@ -62,6 +63,7 @@ class _Ask(NamedTuple):
     sidecar: Sidecar
     place: str
     round: int
+    turn: int
     parts: list[bytes]
     task: Task | None
     due: Due | None
@@ -112,12 +114,7 @@ class ThresholdClient:
         trip, round_, turn = header.get("trip"), header.get("round"), header.get("turn")
         if header.get("run") != self.seat.run:
             raise RefusedError("a message of another run")
-        if (
-            trip not in _PARTS
-            or type(round_) is not int
-            or type(turn) is not int
-            or not 0 <= turn < _TURNS.get(trip, 1)
-        ):
+        if trip not in _PARTS or type(round_) is not int or type(turn) is not int or turn not in _TURNS.get(trip, (0,)):
             raise WireError(f"a threshold message must have a trip, a round and a turn, but got {trip!r}, {round_!r}")
         if len(parts) not in _PARTS[trip]:
             raise WireError(f"trip '{trip}' must have {list(_PARTS[trip])[:3]} parts, but got {len(parts)}")
@@ -125,11 +122,8 @@ class ThresholdClient:
         if trip == END:
             self.close()
             return packed({"kind": END, "round": round_})
-        if trip in BEGINS:
-            if (trip == "lead") != (self.seat.number == 0):
-                raise RefusedError("the first client in the roster leads, and the others join")
-            if round_ > self._state["keys"]:
-                self._begin(round_, task)
+        if trip == BEGINS and round_ > self._state["keys"]:
+            self._begin(round_, task)
         elif round_ < self._state["keys"]:
             raise RefusedError(f"round {round_} is over")
         sidecar, place = self._running(), f"{round_} {trip} {turn}"
@@ -137,7 +131,7 @@ class ThresholdClient:
         known = sidecar.call("recall", name=place)
         if known and known != [said]:
             raise RefusedError(f"trip '{trip}' of round {round_} was answered already, for another message")
-        ask = _Ask(sidecar, place, round_, parts, task, due, again=bool(known))
+        ask = _Ask(sidecar, place, round_, turn, parts, task, due, again=bool(known))
         reply = packed({"kind": trip, "round": round_}, *getattr(self, f"_{trip}")(ask))
         sidecar.call("keep", said, name=place)
         if trip == "decrypt" and header.get("last") is True:
@@ -149,12 +143,12 @@ class ThresholdClient:
         if task is None:
             raise WireError("a trip that makes keys must carry the request")
         self.close()
-        parameters = dict(vars(task.circuit.parameters))
+        parameters, seed = dict(vars(task.circuit.parameters)), common_seed(self.seat.run, self.seat.roster, round_)
         try:
             if self.seat.folder is None:
-                self._sidecar = Sidecar.start(parameters, party=True)
+                self._sidecar = Sidecar.start(parameters, seed, party=True)
             else:
-                self._sidecar = Sidecar.beside(self.seat.folder / str(round_), parameters)
+                self._sidecar = Sidecar.beside(self.seat.folder / str(round_), parameters, seed)
         except MissingExtraError:  # whose text names a folder of the client's
             raise RefusedError("OpenFHE is not set up on this client; run `hushtune mhe setup` there") from None
         self._state = {"keys": round_, "rounds": {}, "parameters": parameters}
@@ -167,14 +161,11 @@ class ThresholdClient:
 
     # ---- trips ---------------------------------------------------------------------------------------
 
-    def _lead(self, ask: _Ask) -> list[bytes]:
-        return ask.sidecar.once("lead", ask.place, multiply=self._state["multiplies"])
-
-    def _join(self, ask: _Ask) -> list[bytes]:
-        return ask.sidecar.once("join", ask.place, *ask.parts[:-1], multiply=self._state["multiplies"])
+    def _keys(self, ask: _Ask) -> list[bytes]:
+        return ask.sidecar.once("keys", ask.place, multiply=self._state["multiplies"])
 
     def _relin(self, ask: _Ask) -> list[bytes]:
-        return ask.sidecar.once("second", ask.place, *ask.parts, tag=TAG)
+        return ask.sidecar.once("second", ask.place, *ask.parts)
 
     def _input(self, ask: _Ask) -> list[bytes]:
         (public, relin, _), task, sidecar = ask.parts, ask.task, ask.sidecar
@@ -184,7 +175,7 @@ class ThresholdClient:
             raise RefusedError("the keys were not made for multiplication")
         if public:
             sidecar.once("joint", ask.place, public)
-        third = sidecar.once("third", ask.place, relin, tag=TAG) if relin else []
+        third = sidecar.once("third", ask.place, relin) if relin else []
         if ask.again:
             return [*sidecar.once("encrypt", ask.place), *third]
         if ask.due is None or ask.due.vector is None:
@@ -192,12 +183,28 @@ class ThresholdClient:
         vector, clients = in_blocks(ask.due.blocks, ask.due.vector()), len(self.seat.roster)
         values, levels = inputs(task.circuit, task.form, vector, clients, task.largest)
         pieces = 1 if task.form is not None else len(values)
-        self._state["rounds"][str(ask.round)] = {"deviation": task.deviation, "pieces": pieces}
+        self._state["rounds"][str(ask.round)] = {
+            "deviation": task.deviation * task.circuit.finer,
+            "pieces": pieces,
+            "refreshes": refreshes(task.circuit),
+        }
         return [*sidecar.once("encrypt", ask.place, *(v.tobytes() for v in values), levels=levels), *third]
 
     def _refresh(self, ask: _Ask) -> list[bytes]:
-        self._due(ask.round)
-        return ask.sidecar.once("refresh", ask.place, *ask.parts)
+        """Only where this client's own circuit has one, one after the other, and before anything is decrypted."""
+        most = self._due(ask.round)["refreshes"]
+        if ask.turn > most:
+            raise RefusedError(f"this circuit has {most} refreshes, but got a message for number {ask.turn}")
+        if not ask.again:
+            if ask.turn > 1 and not self._answered(ask, f"refresh {ask.turn - 1}"):
+                raise RefusedError(f"refresh {ask.turn} must follow refresh {ask.turn - 1}")
+            if self._answered(ask, "decrypt 0"):
+                raise RefusedError("a refresh must come before what it is for is decrypted")
+        return ask.sidecar.once("refresh", ask.place, *ask.parts, label=f"{ask.round} {ask.turn}")
+
+    def _answered(self, ask: _Ask, trip: str) -> bool:
+        """Whether the sidecar, where no older state can be put back, has answered a trip of the round."""
+        return bool(ask.sidecar.call("recall", name=f"{ask.round} {trip}"))
 
     def _decrypt(self, ask: _Ask) -> list[bytes]:
         """One opening for each input, with the smudging that this client derived itself."""

@@ -16,6 +16,21 @@ from hushtune.core.errors import MissingExtraError, SettingError
 WHEELS = {(3, 10): "openfhe==1.6.1.0.22.4", (3, 12): "openfhe==1.6.1.0.24.4"}
 """Which release holds which interpreter's module; the second needs a newer C++ library than Debian 12 has."""
 
+NUMPY = "numpy==2.2.6"
+"""What OpenFHE needs, and the process that uses it."""
+
+DIGESTS = {
+    (3, 10): {
+        WHEELS[3, 10]: "1968d9e803c423fdefda872124a08ae773dacd506473a1e25575d31d12e3e968",
+        NUMPY: "fc7b73d02efb0e18c000e9ad8b83480dfcd5dfd11065997ed4c6747470ae8915",
+    },
+    (3, 12): {
+        WHEELS[3, 12]: "8fcd65a0862d6640a255408b55a0df639790bac2cce2aec5f7df810b53af043a",
+        NUMPY: "fd83c01228a688733f1ded5201c678f0c53ecc1006ffbc404db9f7a899ac6249",
+    },
+}
+"""SHA-256 of all that is installed: the wheels for x86_64 Linux, which is all that OpenFHE has wheels for."""
+
 _VARIABLE = "HUSHTUNE_MHE"
 _MARK = "made-by-hushtune-mhe-setup"  # what has no such file is not removed
 _WANTED = " or ".join(".".join(map(str, version)) for version in WHEELS)
@@ -46,6 +61,8 @@ def interpreter() -> Path:
 def setup(python: str | None = None, say: _SAY = print) -> Path:
     """Makes the environment, with the first interpreter in which OpenFHE can be imported.
 
+    A file whose SHA-256 is not the one known here is not installed.
+
     Args:
         python: an interpreter to take. Default: any that can be found.
         say: told what is done.
@@ -66,7 +83,7 @@ def setup(python: str | None = None, say: _SAY = print) -> Path:
             tried.append(f"{candidate} is " + (".".join(map(str, version)) if version else "no Python"))
             continue
         say(f"making {place} with {candidate}")
-        if (reason := _make(place, candidate, WHEELS[version], say)) is None:
+        if (reason := _make(place, candidate, version, say)) is None:
             _imports.cache_clear()
             say(f"OpenFHE can be imported in {made}")
             return made
@@ -80,8 +97,9 @@ def setup(python: str | None = None, say: _SAY = print) -> Path:
     )
 
 
-def _make(place: Path, python: Path, wheel: str, say: _SAY) -> str | None:
+def _make(place: Path, python: Path, version: tuple[int, int], say: _SAY) -> str | None:
     """None if all went well, else why not."""
+    wheel, locked = WHEELS[version], place / "locked.txt"
     try:
         place.mkdir(parents=True, exist_ok=True)
         (place / _MARK).touch()
@@ -90,8 +108,10 @@ def _make(place: Path, python: Path, wheel: str, say: _SAY) -> str | None:
     if reason := _failed([str(python), "-m", "venv", str(place)]):
         return f"no environment could be made ({reason})"
     say(f"installing {wheel}")
-    pip = [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel]
-    if reason := _failed(pip):
+    lines = [f"{wanted} --hash=sha256:{digest}\n" for wanted, digest in DIGESTS[version].items()]
+    locked.write_text("".join(lines), encoding="utf-8")
+    pip = [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    if reason := _failed([*pip, "--require-hashes", "--no-deps", "--only-binary", ":all:", "-r", str(locked)]):
         return f"{wheel} could not be installed ({reason})"
     if reason := _failed([str(place / "bin" / "python"), "-c", "import openfhe"]):
         return f"{wheel} cannot be imported ({reason})"

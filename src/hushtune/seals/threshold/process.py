@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import select
 import shutil
 import stat
 import subprocess
-import time
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,13 +14,20 @@ from pathlib import Path
 from typing import IO, Any
 
 from hushtune.core.errors import RefusedError
+from hushtune.core.files import make_folder
+from hushtune.core.locks import Claim
 from hushtune.seals.threshold import sidecar
 from hushtune.seals.threshold.environment import interpreter
 
 _PIPES = ("in", "out")
+_LOCK = "lock"
 _CHUNK = 2**20
 _AWAKE = 60.0  # seconds in which a process that is there answers, whatever it was doing
 _LOST = "this client's key share is lost: the process that held it has ended"
+_MAIN = (  # its folder alone is a package there; nothing is written beside it
+    "import sys; sys.path.append(sys.argv[1]); from importlib import import_module; "
+    "import_module(sys.argv[2] + '.sidecar').main()"
+)
 PATIENCE = 600.0  # seconds for one call; a damaged message can send OpenFHE into an endless loop
 
 
@@ -37,25 +42,27 @@ class Sidecar:
         self.total = 0.0  # and for everything, reading and writing included
 
     @classmethod
-    def start(cls, parameters: dict[str, int], party: bool) -> Sidecar:
-        """A child process with a context: a party's, or the server's."""
+    def start(cls, parameters: dict[str, int], seed: str, party: bool) -> Sidecar:
+        """A child process with a context and the seed of the common polynomials: a party's, or the server's."""
         child = _spawn(subprocess.PIPE, subprocess.PIPE, detached=False)
         assert child.stdin is not None
         assert child.stdout is not None
         made = cls(child.stdin, child.stdout)
         made._child = child
         weakref.finalize(made, _end, child)
-        made.call("begin", parameters=parameters, party=party)
+        made.call("begin", parameters=parameters, seed=seed, party=party)
         return made
 
     _child: subprocess.Popen[bytes] | None = None
     _folder: Path | None = None
+    _claim: Claim | None = None
 
     @classmethod
-    def beside(cls, folder: Path, parameters: dict[str, int]) -> Sidecar:
+    def beside(cls, folder: Path, parameters: dict[str, int], seed: str) -> Sidecar:
         """A party's process that later processes find again in the folder; it ends when it is closed or idle."""
         interpreter()  # before anything is made
-        folder.mkdir(mode=0o700, parents=True)
+        make_folder(folder.parent)
+        folder.mkdir(mode=0o700)
         for name in _PIPES:
             os.mkfifo(folder / name, 0o600)
         ends = [os.open(folder / name, os.O_RDWR) for name in _PIPES]
@@ -63,7 +70,7 @@ class Sidecar:
         for end in ends:
             os.close(end)
         made = cls.found(folder)
-        made.call("begin", parameters=parameters, party=True)
+        made.call("begin", parameters=parameters, seed=seed, party=True)
         return made
 
     @classmethod
@@ -78,7 +85,7 @@ class Sidecar:
         made = cls(os.fdopen(sink, "wb", buffering=0), os.fdopen(source, "rb", buffering=0))
         made._folder = folder
         try:
-            _locked(source)
+            made._claim = Claim(folder / _LOCK, _AWAKE)  # one process at a time talks to it
             made._send({"op": "ping", "call": made._call}, [])
             made._reply(_AWAKE)
         except (EOFError, OSError, ValueError):
@@ -100,7 +107,7 @@ class Sidecar:
         self.calls[step] = self.calls.get(step, 0) + 1
         self.total = reply["total"]
         if "error" in reply:
-            raise RefusedError(f"OpenFHE could not do '{op}' ({reply['error']})")
+            raise RefusedError(f"OpenFHE could not do '{step}' ({reply['error']})")
         return found
 
     def once(self, step: str, name: str, *parts: bytes, **header: Any) -> list[bytes]:
@@ -138,18 +145,8 @@ class Sidecar:
         for stream in (self._sink, self._source):
             with suppress(OSError):
                 stream.close()
-
-
-def _locked(pipe: int) -> None:
-    """One process at a time talks to a sidecar; the lock ends when the stream is closed."""
-    end = time.monotonic() + _AWAKE
-    while True:
-        try:
-            return fcntl.flock(pipe, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.05)
+        if self._claim is not None:
+            self._claim.close()
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
@@ -161,7 +158,8 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 def _spawn(stdin: int, stdout: int, detached: bool) -> subprocess.Popen[bytes]:
     """OpenFHE on one thread, with nothing of this process's environment but the path."""
     keep = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LD_LIBRARY_PATH", "LANG")}
-    command: Sequence[str] = [str(interpreter()), "-I", sidecar.__file__]
+    folder = Path(sidecar.__file__).parent
+    command: Sequence[str] = [str(interpreter()), "-I", "-B", "-c", _MAIN, str(folder.parent), folder.name]
     return subprocess.Popen(
         command,
         stdin=stdin,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -10,7 +11,7 @@ from hushtune.core.checks import number
 from hushtune.core.errors import SettingError, WireError
 from hushtune.core.roster import Roster
 from hushtune.privacy.policy import Policy
-from hushtune.seals.base import Protected, Seal, floor_share
+from hushtune.seals.base import UNSEEN, Protected, Seal, floor_share
 from hushtune.seals.ends import Due, Expected, Seat
 from hushtune.seals.forms import Form
 from hushtune.seals.threshold.circuits import PARAMETERS, Circuit, circuit, deviation_of
@@ -44,7 +45,7 @@ class Threshold(Seal):
     dropouts: float = 0.0
     ring: int = 2**15
     smudging: float = 20.0
-    precision: float = 4e-4
+    precision: float = 8e-4
     name: ClassVar[str] = "threshold"
     brief: ClassVar[str] = "multiparty encryption: the server sees what is decrypted only"
     kind: ClassVar[str] = KIND
@@ -113,12 +114,12 @@ class Threshold(Seal):
         return found.smudging(self.deviation(form, clients), length, clients)
 
     def traffic(self, clients: int, length: int, largest: int, request: int, pinned: bool) -> tuple[float, int]:
-        """For one sum that is opened as it is: keys, one ciphertext of two moduli, one partial decryption."""
+        """For one sum that is opened as it is: key share and joint key, a ciphertext of two moduli, a decryption."""
         parameters = PARAMETERS[self.ring]
         polynomial = 8 * parameters.ring
-        keys = 2 * polynomial * (parameters.depth + 1)
+        key = polynomial * (parameters.depth + 1)  # without the common half
         pieces = -(-length // parameters.slots)
-        return 6, 3 * keys + 2 * request + pieces * (4 + 4 + 2) * polynomial
+        return 6, 2 * key + 2 * request + pieces * (4 + 4 + 2) * polynomial
 
     def claims(self, due: Due, clients: int) -> float:
         """lambda, which follows from the circuit."""
@@ -127,7 +128,7 @@ class Threshold(Seal):
     def _circuits(self, form: Form | None, clients: int, largest: int, length: int) -> tuple[Circuit, float]:
         """How a form is computed, and lambda as results state it."""
         found = self.circuit(form, clients, largest, length)
-        return found, round(self.bits(found, form, clients, length), 1)
+        return found, math.floor(10 * self.bits(found, form, clients, length)) / 10
 
     def agree(self, policy: Policy, due: Due, clients: int) -> None:
         """How little smudging a server may ask for is the client's to say."""
@@ -144,6 +145,7 @@ class Threshold(Seal):
             "errors is hard (128 bits). What is opened has an error that depends on others' secrets; every client's "
             f"noise hides it with at least {facts.smudging:g} bits (lambda).",
             *noise,
+            UNSEEN,
             "TRUSTED: the server, to follow the protocol. One that does not can have a single client's ciphertext "
             "decrypted instead of the sum; seal 'masked' with pinned identities holds against that.",
         ]
@@ -152,12 +154,12 @@ class Threshold(Seal):
     def expects(cls, header: Mapping[str, Any], parts: list[bytes], message: bytes) -> Expected:
         """Several trips, of which one carries the input and two carry the request."""
         trip = str(header.get("trip"))
-        carries = trip in (*BEGINS, "input")
+        carries = trip in (BEGINS, "input")
         if carries and not parts:
             raise WireError(f"trip '{trip}' must carry the request")
         place = f"{header.get('round')} {trip} {header.get('turn')}"
         request = parts[-1] if carries else None
-        return Expected(str(header.get("run")), place, request, trip in BEGINS, trip == "input", trip == END)
+        return Expected(str(header.get("run")), place, request, trip == BEGINS, trip == "input", trip == END)
 
     def client(self, seat: Seat) -> ThresholdClient:
         """The client's end, which encrypts, and decrypts in part."""

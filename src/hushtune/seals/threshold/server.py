@@ -15,7 +15,7 @@ from hushtune.seals.ends import Ask, Outcome, Replies, Trip, Trips
 from hushtune.seals.forms import Form
 from hushtune.seals.threshold.circuits import MOST_OPENINGS, Circuit, Parameters, offset_of, segments
 from hushtune.seals.threshold.process import Sidecar
-from hushtune.seals.threshold.wire import END, KIND, TAG, checked, packed
+from hushtune.seals.threshold.wire import BEGINS, END, KIND, checked, common_seed, packed
 
 Circuits = Callable[[Form | None, int, int, int], tuple[Circuit, float]]
 """How a form is computed, and how many bits of smudging that reaches."""
@@ -47,11 +47,11 @@ class ThresholdServer:
     """
 
     def __init__(self, run: str, roster: Roster, circuits: Circuits, first: int = 0) -> None:
-        self._run, self._ids, self._circuits = run, roster.ids, circuits
+        self._run, self._roster, self._ids, self._circuits = run, roster, roster.ids, circuits
         self._round = first - 1
         self._keys: _Keys | None = None
         self._opened = 0
-        self._pending: list[bytes] = []  # the joint public key, and what completes the relinearisation key
+        self._pending: list[bytes] = []  # of the joint public key, and what completes the relinearisation key
 
     def open(self, ask: Ask) -> Trips:
         """The values of a form of the sum. Raises AbortedError, with nothing opened, as soon as a client is missing."""
@@ -88,18 +88,17 @@ class ThresholdServer:
         return keys
 
     def _made(self, circuit: Circuit, request: bytes) -> _Steps[_Keys]:
-        lead, *others = self._ids
-        evaluator = Sidecar.start(dict(vars(circuit.parameters)), party=False)
+        seed = common_seed(self._run, self._roster, self._round)
+        evaluator = Sidecar.start(dict(vars(circuit.parameters)), seed, party=False)
         keys = _Keys(evaluator, circuit.parameters, circuit.multiplies)
         self._keys = keys
-        first = yield from self._trip("lead", {lead: (request,)})
-        first |= yield from self._trip("join", dict.fromkeys(others, (*first[lead], request)))
-        (public,) = evaluator.call("public", *(shares[0] for shares in first.values()), tag=TAG)
+        first = yield from self._trip(BEGINS, dict.fromkeys(self._ids, (request,)))
+        (public,) = evaluator.call("public", *(shares[0] for shares in first.values()))
         self._pending = [public, b""]
         if circuit.multiplies:
-            (joined,) = evaluator.call("first", *(shares[1] for shares in first.values()), tag=TAG)
+            (joined,) = evaluator.call("first", *(shares[1] for shares in first.values()))
             second = yield from self._trip("relin", dict.fromkeys(self._ids, (joined,)))
-            self._pending = [public, *evaluator.call("second", *(shares[0] for shares in second.values()), tag=TAG)]
+            self._pending = [public, *evaluator.call("second", *(shares[0] for shares in second.values()))]
         return keys
 
     # ---- one opening ---------------------------------------------------------------------------------
@@ -108,7 +107,7 @@ class ThresholdServer:
         public, relin = self._pending or (b"", b"")
         found = yield from self._trip("input", dict.fromkeys(self._ids, (public, relin, request)))
         if relin:
-            keys.evaluator.call("third", *(parts.pop() for parts in found.values()), tag=TAG)
+            keys.evaluator.call("third", *(parts.pop() for parts in found.values()))
         self._pending = []
         for at, parts in enumerate(found.values()):
             keys.evaluator.call("add", *parts, fresh=at == 0)
@@ -123,7 +122,7 @@ class ThresholdServer:
             return evaluator.call("found", towers=_FOUND)
         for turn, segment in enumerate(segments(circuit)):
             if turn:
-                pieces = tuple(evaluator.call("boot"))
+                pieces = tuple(evaluator.call("boot", label=f"{self._round} {turn}"))
                 shares = yield from self._trip("refresh", dict.fromkeys(self._ids, pieces), turn)
                 evaluator.call("booted", *(share for parts in shares.values() for share in parts))
             for at, coefficients in enumerate(segment):
@@ -136,7 +135,7 @@ class ThresholdServer:
             left = min(length, circuit.parameters.slots)
             found.append(np.frombuffer(evaluator.call("fuse", *piece, length=left)[0]))
             length -= left
-        return np.concatenate(found)
+        return np.concatenate(found) / circuit.finer
 
     def _trip(
         self, name: str, out: Mapping[Id, tuple[bytes, ...]], turn: int = 0, last: bool = False

@@ -3,6 +3,10 @@
 Runs in an interpreter that OpenFHE has a wheel for: nothing here needs more than Python 3.10, openfhe and the numpy
 that it brings. Messages on the standard streams: a header (JSON) and binary parts, with their lengths before them. The
 server's end is the same program without a secret.
+
+Keys travel as residues: those of b in a public key (b, a), of B in a first share of the relinearisation key (A, B), and
+so on. The common random polynomials a and A, and that of a refresh, are derived here from the seed that the process got
+when it began. Nobody sends them, so nobody can choose them.
 """
 
 from __future__ import annotations
@@ -16,8 +20,11 @@ from typing import IO, Any
 
 import numpy as np
 
+from .residues import Mould, added, common, received, subtracted  # relative: there is no hushtune beside OpenFHE
+
 IDLE = 3600.0  # seconds without a message after which a party forgets its secret
 _HEAD = struct.Struct(">IQ")
+TAG = "joint"  # of all keys and ciphertexts; every set of keys has a process of its own
 _LONGEST_HEADER, _LONGEST_PART = 2**24, 2**31
 
 
@@ -82,29 +89,73 @@ class Context:
             self.crypto.Enable(feature)
         openfhe.DisablePrecomputeCRTTablesAfterDeserializaton()  # which would take longer than all else
         self.ring = ring
+        self._moulds: dict[str, Mould] = {}
+
+    def mould(self, kind: str) -> Mould:
+        """An object that OpenFHE made, for others of its kind: "public", "switch" (an evaluation key), "refresh"."""
+        if kind not in self._moulds:
+            keys = self.crypto.KeyGen()
+            made = {
+                "public": lambda: keys.publicKey,
+                "switch": lambda: self.crypto.KeySwitchGen(keys.secretKey, keys.secretKey),
+                "refresh": lambda: self.crypto.IntMPBootRandomElementGen(keys.publicKey),
+            }[kind]()
+            self._moulds[kind] = self.mould_of(made)
+        return self._moulds[kind]
+
+    def mould_of(self, value: Any) -> Mould:
+        """The mould that a key or ciphertext makes."""
+        return Mould.of(self.bytes_of(value), self.ring)
 
     def bytes_of(self, value: Any) -> bytes:
         """A key or ciphertext as bytes."""
         return bytes(self.fhe.Serialize(value, self.fhe.BINARY))
 
-    def public_key(self, content: bytes) -> Any:
-        """The public key that `bytes_of` wrote."""
-        return self.fhe.DeserializePublicKeyString(content, self.fhe.BINARY)
+    def public_key(self, b: bytes, a: bytes) -> Any:
+        """The public key with these residues."""
+        return self.fhe.DeserializePublicKeyString(self.mould("public").filled(b + a), self.fhe.BINARY)
 
-    def eval_key(self, content: bytes) -> Any:
-        """The evaluation key that `bytes_of` wrote."""
-        return self.fhe.DeserializeEvalKeyString(content, self.fhe.BINARY)
+    def eval_key(self, first: bytes, second: bytes) -> Any:
+        """The evaluation key (A, B) with these residues."""
+        return self.fhe.DeserializeEvalKeyString(self.mould("switch").filled(first + second), self.fhe.BINARY)
 
     def ciphertext(self, content: bytes) -> Any:
         """The ciphertext that `bytes_of` wrote."""
         return self.fhe.DeserializeCiphertextString(content, self.fhe.BINARY)
 
 
-class Party:
+class End:
+    """What parties and the server have in common: the context, and the common random polynomials."""
+
+    def __init__(self, context: Context, seed: str) -> None:
+        self.context = context
+        self._seed = seed
+
+    def common(self, kind: str, half: int | None = None, label: str = "") -> bytes:
+        """Residues of the polynomials that nobody chooses, for one half of an object of that kind, or all of it."""
+        return common(self._seed, f"{kind} {label}", self.context.mould(kind).moduli(half), self.context.ring)
+
+    def received(self, residues: bytes, kind: str, half: int) -> bytes:
+        """Residues from outside for one half of such an object, if they can be a key's."""
+        return received(residues, self.context.mould(kind).moduli(half), self.context.ring)
+
+    def joint_key(self, b: bytes) -> Any:
+        """The joint public key with the b that was received, and the common a."""
+        key = self.context.public_key(self.received(b, "public", 0), self.common("public", 1))
+        key.SetKeyTag(TAG)
+        return key
+
+    def random(self, label: str) -> Any:
+        """The common random polynomial of one refresh."""
+        content = self.context.mould("refresh").filled(self.common("refresh", label=label))
+        return self.context.ciphertext(content)
+
+
+class Party(End):
     """A party: its key share, and the partial results that need it."""
 
-    def __init__(self, context: Context) -> None:
-        self.context = context
+    def __init__(self, context: Context, seed: str) -> None:
+        super().__init__(context, seed)
         self._keys: Any = None
         self._ephemeral: Any = None
         self._joint: Any = None
@@ -126,50 +177,41 @@ class Party:
             self._kept[header["name"]] = list(getattr(self, header["step"])(header, parts))
         return self._kept[header["name"]]
 
-    def lead(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
-        """The first party: its public key and its first relinearisation share, whose randomness all others take."""
-        self._keys = self.context.crypto.KeyGen()
-        found = [self.context.bytes_of(self._keys.publicKey)]
+    def keys(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
+        """The public key share b = e - a s and, to multiply, the first relinearisation share B = P s - A u + e."""
+        context, a = self.context, self.common("public", 1)
+        self._keys = context.crypto.MultipartyKeyGen(context.public_key(bytes(len(a)), a), False, True)
+        found = [_beside(context.mould_of(self._keys.publicKey).halves()[::-1], a)]
         if header["multiply"]:
-            self._ephemeral = self.context.crypto.KeyGen().secretKey
-            key = self.context.crypto.KeySwitchGen(self._keys.secretKey, self._ephemeral)
-            found.append(self.context.bytes_of(key))
-        return found
-
-    def join(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
-        """Every other party: the same for the lead's random polynomials."""
-        lead = self.context.public_key(parts[0])
-        self._keys = self.context.crypto.MultipartyKeyGen(lead, False, True)
-        found = [self.context.bytes_of(self._keys.publicKey)]
-        if header["multiply"]:
-            self._ephemeral = self.context.crypto.KeyGen().secretKey
-            first = self.context.eval_key(parts[1])
-            key = self.context.crypto.MultiKeySwitchGen(self._keys.secretKey, self._ephemeral, first)
-            found.append(self.context.bytes_of(key))
+            self._ephemeral = context.crypto.KeyGen().secretKey
+            first = self.common("switch", 0)
+            empty = context.eval_key(first, bytes(len(first)))
+            key = context.crypto.MultiKeySwitchGen(self._keys.secretKey, self._ephemeral, empty)
+            found.append(_beside(context.mould_of(key).halves(), first))
         return found
 
     def second(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
-        """The second relinearisation share, from everybody's first: (a s_i, (P s - a u) s_i), each with noise."""
-        joined = self.context.eval_key(parts[0])
-        share = self.context.crypto.MultiMultEvalKey(self._keys.secretKey, joined, header["tag"])
-        return [self.context.bytes_of(share)]
+        """The second relinearisation share, from everybody's first: (A s_i, (P s - A u) s_i), each with noise."""
+        joined = self.context.eval_key(self.common("switch", 0), self.received(parts[0], "switch", 1))
+        share = self.context.crypto.MultiMultEvalKey(self._keys.secretKey, joined, TAG)
+        return [self.context.mould_of(share).residues()]
 
     def third(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
-        """The third: a s (u_i - s_i) with noise. The ephemeral key is forgotten.
+        """The third: A s (u_i - s_i) with noise. The ephemeral key is forgotten.
 
         OpenFHE's own sequence takes u_i = s_i; the first two shares of a party then add up to P s_i plus noise, which
         gives its secret away. With an ephemeral u_i (Mouchet et al. 2021, protocol RelinKeyGen) they do not.
         """
-        context, ring = self.context, self.context.ring
-        secret, ephemeral = context.bytes_of(self._keys.secretKey), context.bytes_of(self._ephemeral)
-        difference = context.fhe.DeserializePrivateKeyString(subtracted(ephemeral, secret, ring), context.fhe.BINARY)
-        share = context.crypto.MultiMultEvalKey(difference, context.eval_key(parts[0]), header["tag"])
+        context, first = self.context, self.received(parts[0], "switch", 0)
+        content = subtracted(context.mould_of(self._ephemeral), context.mould_of(self._keys.secretKey))
+        difference = context.fhe.DeserializePrivateKeyString(content, context.fhe.BINARY)
+        share = context.crypto.MultiMultEvalKey(difference, context.eval_key(first, bytes(len(first))), TAG)
         self._ephemeral = None
-        return [first_half(context.bytes_of(share), ring)]
+        return [context.mould_of(share).halves()[0]]
 
     def joint(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
-        """Takes the joint public key."""
-        self._joint = self.context.public_key(parts[0])
+        """Takes everybody's b, added up."""
+        self._joint = self.joint_key(parts[0])
         return []
 
     def encrypt(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
@@ -196,55 +238,46 @@ class Party:
 
     def refresh(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
         """A share of the distributed bootstrapping: masked by the party's own randomness."""
-        one, random = (self.context.ciphertext(part) for part in parts)
+        one, random = self.context.ciphertext(parts[0]), self.random(header["label"])
         shares = self.context.crypto.IntMPBootDecrypt(self._keys.secretKey, one, random)
         return [self.context.bytes_of(share) for share in shares]
 
 
-class Evaluator:
+class Evaluator(End):
     """The server: adds up shares and ciphertexts, and computes with sums. It has no secret."""
 
-    def __init__(self, context: Context) -> None:
-        self.context = context
+    def __init__(self, context: Context, seed: str) -> None:
+        super().__init__(context, seed)
         self._public: Any = None
-        self._first: Any = None
-        self._relin: Any = None
+        self._relin: tuple[bytes, bytes] | None = None  # what there is of it, before it is complete
         self._sums: list[Any] = []
         self._found: Any = None
         self._random: Any = None
 
     def public(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
-        """The joint public key."""
-        self._public = self.context.public_key(parts[0])
-        for part in parts[1:]:
-            self._public = self.context.crypto.MultiAddPubKeys(
-                self._public, self.context.public_key(part), header["tag"]
-            )
-        return [self.context.bytes_of(self._public)]
+        """Everybody's b, added up."""
+        joint = self._added(parts, self.context.mould("public").moduli(0))
+        self._public = self.joint_key(joint)
+        return [joint]
 
     def first(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
         """Everybody's first relinearisation shares, added up."""
-        joined = self.context.eval_key(parts[0])
-        for part in parts[1:]:
-            joined = self.context.crypto.MultiAddEvalKeys(joined, self.context.eval_key(part), header["tag"])
-        return [self.context.bytes_of(joined)]
+        return [self._added(parts, self.context.mould("switch").moduli(1))]
 
     def second(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
-        """Everybody's second relinearisation shares, added up."""
-        self._relin = self.context.eval_key(parts[0])
-        for part in parts[1:]:
-            share = self.context.eval_key(part)
-            self._relin = self.context.crypto.MultiAddEvalMultKeys(self._relin, share, header["tag"])
-        self._first = self.context.bytes_of(self._relin)
-        return [self._first]
+        """The first halves of everybody's second relinearisation shares, added up."""
+        whole = self._added(parts, self.context.mould("switch").moduli())
+        self._relin = whole[: len(whole) // 2], whole[len(whole) // 2 :]
+        return [self._relin[0]]
 
     def third(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
         """The third ones, which complete the relinearisation key."""
-        for part in parts:
-            share = self.context.eval_key(with_second_half(self._first, part, self.context.ring))
-            self._relin = self.context.crypto.MultiAddEvalKeys(self._relin, share, header["tag"])
-        self.context.crypto.InsertEvalMultKey([self._relin])
-        self._first = None
+        assert self._relin is not None
+        first, second = self._relin
+        key = self.context.eval_key(first, self._added([second, *parts], self.context.mould("switch").moduli(1)))
+        key.SetKeyTag(TAG)
+        self.context.crypto.InsertEvalMultKey([key])
+        self._relin = None
         return []
 
     def add(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
@@ -291,12 +324,11 @@ class Evaluator:
 
     def boot(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
         """Begins the distributed bootstrapping of what was found last: what every party needs for its share."""
-        crypto = self.context.crypto
-        self._found = crypto.IntMPBootAdjustScale(self._found)
-        self._random = crypto.IntMPBootRandomElementGen(self._public)
+        self._found = self.context.crypto.IntMPBootAdjustScale(self._found)
+        self._random = self.random(header["label"])
         one = self._found.Clone()
         one.RemoveElement(0)
-        return [self.context.bytes_of(one), self.context.bytes_of(self._random)]
+        return [self.context.bytes_of(one)]
 
     def booted(self, header: dict[str, Any], parts: list[bytes]) -> list[bytes]:
         """Ends it, with two parts from each party."""
@@ -311,6 +343,9 @@ class Evaluator:
         plain.SetLength(header["length"])
         return [np.array(plain.GetCKKSPackedValue()).real.tobytes()]
 
+    def _added(self, parts: list[bytes], moduli: list[int]) -> bytes:
+        return added(parts, moduli, self.context.ring)
+
     def _series(self, value: Any, coefficients: list[float]) -> Any:
         doubled = [2 * coefficients[0], *coefficients[1:]]  # OpenFHE takes half of the first
         return self._rescaled(self.context.crypto.EvalChebyshevSeries(value, doubled, -1, 1))
@@ -324,7 +359,12 @@ class Evaluator:
         return self.context.bytes_of(self.context.crypto.Compress(value, towers))
 
 
-# ---- noise, and what OpenFHE's Python module has no calls for ----------------------------------------------
+def _beside(halves: tuple[bytes, ...], given: bytes) -> bytes:
+    """The second half of a key whose first half must be what was given to make it."""
+    first, second = halves
+    if first != given:
+        raise ValueError("a key was made with other than the common polynomial")
+    return second
 
 
 def gaussians(count: int, deviation: float) -> list[complex]:
@@ -333,60 +373,6 @@ def gaussians(count: int, deviation: float) -> list[complex]:
     radius = deviation * np.sqrt(-2 * np.log((words[:count] + np.uint64(1)) * 2.0**-53))
     found: list[complex] = (radius * np.exp(2j * np.pi * 2.0**-53 * words[count:])).tolist()
     return found
-
-
-def vectors(content: bytes, ring: int) -> list[tuple[int, int]]:
-    """Where a serialised object has its residue vectors, and their moduli: a length, the residues, the modulus."""
-    mark, size, at, found = struct.pack("<Q", ring), 8 * ring, 0, []
-    while (at := content.find(mark, at)) >= 0:
-        end = at + 8 + size
-        if end + 8 <= len(content):
-            (modulus,) = struct.unpack_from("<Q", content, end)
-            prime = modulus % (2 * ring) == 1 and 2**28 < modulus < 2**61
-            if prime and int(_residues(content, at + 8, ring).max()) < modulus:
-                found.append((at + 8, modulus))
-                at = end
-                continue
-        at += 1
-    return found
-
-
-def _residues(content: bytes, at: int, ring: int) -> Any:
-    return np.frombuffer(content, dtype=np.uint64, count=ring, offset=at)
-
-
-def subtracted(one: bytes, other: bytes, ring: int) -> bytes:
-    """The serialised private key that is the difference of two."""
-    places, others, found = vectors(one, ring), vectors(other, ring), bytearray(one)
-    if not places or [modulus for _, modulus in places] != [modulus for _, modulus in others]:
-        raise ValueError("keys of other parameters")
-    for (at, modulus), (there, _) in zip(places, others, strict=True):
-        first, second = _residues(one, at, ring), _residues(other, there, ring)
-        rest = np.where(first >= second, first - second, first + np.uint64(modulus) - second)
-        found[at : at + 8 * ring] = rest.tobytes()
-    return bytes(found)
-
-
-def first_half(key: bytes, ring: int) -> bytes:
-    """The first polynomials (A) of an evaluation key."""
-    places = vectors(key, ring)
-    if not places or len(places) % 2:
-        raise ValueError("no evaluation key")
-    return b"".join(key[at : at + 8 * ring] for at, _ in places[: len(places) // 2])
-
-
-def with_second_half(key: bytes, half: bytes, ring: int) -> bytes:
-    """An evaluation key with other second polynomials (B)."""
-    places, found, size = vectors(key, ring), bytearray(key), 8 * ring
-    places = places[len(places) // 2 :]
-    if not places or len(half) != len(places) * size:
-        raise ValueError("a share of another length")
-    for number, (at, modulus) in enumerate(places):
-        part = half[number * size : (number + 1) * size]
-        if int(_residues(part, 0, ring).max()) >= modulus:
-            raise ValueError("a residue out of range")
-        found[at : at + size] = part
-    return bytes(found)
 
 
 # ---- the loop ----------------------------------------------------------------------------------------------
@@ -406,7 +392,7 @@ def serve(source: IO[bytes], sink: IO[bytes]) -> None:
             if header["op"] == "end":
                 return
             if header["op"] == "begin":
-                end = (Party if header["party"] else Evaluator)(Context(**header["parameters"]))
+                end = (Party if header["party"] else Evaluator)(Context(**header["parameters"]), header["seed"])
             elif header["op"] != "ping":
                 found = list(getattr(end, header["op"])(header, parts))
         except Exception as error:  # OpenFHE's texts name its own files, never values
@@ -420,7 +406,3 @@ def main() -> None:
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     serve(os.fdopen(os.dup(0), "rb", buffering=0), sink)
-
-
-if __name__ == "__main__":
-    main()

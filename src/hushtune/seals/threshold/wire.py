@@ -9,12 +9,23 @@ import hashlib
 from typing import Any
 
 from hushtune.core.errors import WireError
+from hushtune.core.roster import Roster
 from hushtune.core.wire import pack
 
 KIND = "threshold"
-BEGINS = ("lead", "join")  # the trips that make keys: the first party's, everybody else's
+BEGINS = "keys"  # the trip that makes keys
 END = "end"  # the trip that ends what is of no use any more
-TAG = "joint"  # of all keys and ciphertexts; every set of keys has a process of its own
+
+
+def common_seed(run: str, roster: Roster, round_: int) -> str:
+    """What the common random polynomials of a set of keys are derived from; each end computes it itself.
+
+    Args:
+        run: the run's id.
+        roster: all clients.
+        round_: the one in which the keys are made.
+    """
+    return hashlib.sha256(f"hushtune threshold {run} {roster.digest()} {round_}".encode()).hexdigest()
 
 
 def packed(header: dict[str, Any], *parts: bytes) -> bytes:
