@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hushtune as ht
-from hushtune.core.errors import WireError
+from hushtune.core.errors import BoundError, WireError
 from hushtune.core.randomness import SystemRandomness
 from hushtune.core.wire import pack
 from hushtune.federation.base import Dropped
@@ -58,7 +58,7 @@ def test_a_sum_is_of_what_arrived() -> None:
     assert summed({}, 3).tolist() == [0, 0, 0]
 
 
-def opened(replies: Replies, needed: int) -> tuple[Any, list[Trip]]:
+def opened(replies: Replies, needed: int, **changes: Any) -> tuple[Any, list[Trip]]:
     sent: list[Trip] = []
 
     class Server(PlainServer):
@@ -70,7 +70,7 @@ def opened(replies: Replies, needed: int) -> tuple[Any, list[Trip]]:
         sent.append(trip)
         return replies
 
-    ask = Ask(b"request", 2, 2**50, needed, True, None, 2)
+    ask = Ask(b"request", 2, 2**50, needed, True, None, 2, **changes)
     return converse(Server(ht.Roster(IDS), 0.25).open(ask), exchange, int), sent
 
 
@@ -86,6 +86,19 @@ def test_a_stranger_is_not_counted_and_who_is_missing_is_named() -> None:
     outcome, _ = opened(replies, 3)
     assert outcome.values.tolist() == [3, 3]
     assert outcome.missing == {"c": "no reply"}
+
+
+def test_a_vector_that_no_client_can_send_is_left_out_and_its_sender_named() -> None:
+    def check(vector: Any) -> None:
+        if vector[0] > 5:
+            raise BoundError("at most 5")
+
+    replies = {id_: protect(np.array([at * 3, 1])) for at, id_ in enumerate(IDS)}
+    outcome, _ = opened(replies, 2, check=check)
+    assert outcome.values.tolist() == [3, 2]
+    assert outcome.missing == dict.fromkeys("cd", "sent what no client can send: at most 5")
+    with pytest.raises(ht.AbortedError, match="but got 2; c: sent what no client can send: at most 5; d: "):
+        opened(replies, 3, check=check)
 
 
 def test_too_few_abort_with_nothing_opened() -> None:

@@ -49,6 +49,7 @@ class Seal:
     shown: ClassVar[str] = ""  # before the names of its trips, while they are under way
     noise_at: ClassVar[Place] = "parties"  # who adds the noise
     shows_each: ClassVar[bool] = False  # whether the server sees every client's own contribution
+    hides: ClassVar[bool] = False  # whether even a server that lies sees no single one, if keys are pinned
     computes: ClassVar[bool] = False  # whether it can compute a form of a sum before anything is opened
     computing: ClassVar[str] = ""  # how, in words
     tests: ClassVar[bool] = False  # whether it can answer questions about sums that are never opened
@@ -207,6 +208,13 @@ class Protected:
     pinned: bool
     private: bool
     smudging: float
+
+
+UNSEEN = (
+    "  Nobody can check a single contribution: a client that lies can choose the result, within what all clients "
+    "together can send and what the noise may add."
+)
+"""What statements say under seals that hide contributions from everybody, those who would check them included."""
 
 
 def largest_sum(clients: int, voters: int, bound: Bound, share_variance: Fraction) -> int:

@@ -67,6 +67,7 @@ class Ask:
         choose: asks about the scores.
         answers: the answers given so far, each before the next question is asked.
         missing: the clients that the answers are not about, and why.
+        check: refuses, with a BoundError, a vector that no client can send: for a server that sees single ones.
     """
 
     request: bytes
@@ -84,6 +85,7 @@ class Ask:
     choose: Choose | None = None
     answers: list[int] = field(default_factory=list)
     missing: dict[Id, str] = field(default_factory=dict)
+    check: Callable[[IntArray], None] = field(default=lambda vector: None, repr=False)
 
 
 class Outcome(NamedTuple):
@@ -92,7 +94,7 @@ class Outcome(NamedTuple):
     Args:
         values: the sum, or the form of it that was asked for.
         missing: the clients that are not in it, and why.
-        late: clients that are in it, but could not be reached afterwards, and why.
+        late: clients that are in it, but did not help to open it, or sent what is wrong, and why.
         own: instead of the sum, every client's own vector, if that was asked for.
         smudging: bits by which every party's noise hides the error of what was decrypted, if there is one.
     """

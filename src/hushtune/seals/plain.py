@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hushtune.core.arrays import IntArray
-from hushtune.core.errors import RefusedError, WireError
+from hushtune.core.errors import BoundError, RefusedError, WireError
 from hushtune.core.roster import Id, Roster
 from hushtune.core.wire import pack, unpack_reply
 from hushtune.seals.base import Seal
@@ -90,15 +90,19 @@ class PlainServer:
         self._ids, self._dropouts = roster.ids, dropouts
 
     def vectors(self, ask: Ask) -> Generator[Trip, Replies, tuple[dict[Id, IntArray], dict[Id, str]]]:
-        """What arrived from each client, and why each of the others is missing."""
+        """What arrived from each client, and why each of the others is missing; what no client can send is left out."""
         replies = yield Trip("asking clients", dict.fromkeys(self._ids, ask.request), inputs=True)
         own: dict[Id, IntArray] = {}
         missing: dict[Id, str] = {}
         for client in self._ids:
             try:
-                own[client] = vector_of(replies.get(client), ask.length)
+                vector = vector_of(replies.get(client), ask.length)
+                ask.check(vector)
+                own[client] = vector
             except WireError as error:
                 missing[client] = str(error)
+            except BoundError as error:
+                missing[client] = f"sent what no client can send: {error}"
         check_enough(ask.needed, len(self._ids), missing, f"answer (dropouts={self._dropouts:g})")
         return own, missing
 
