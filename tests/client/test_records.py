@@ -21,6 +21,8 @@ from hushtune.client.request import parts_of
 from hushtune.client.rows import Parts
 from hushtune.client.trials import TrialStore
 from hushtune.core.randomness import SimulatedRandomness
+from hushtune.core.secret import Secret
+from hushtune.federation.local import LocalFederation
 from hushtune.methods.vote.ballots import TopVotes
 from hushtune.privacy.noise.base import Noise
 
@@ -31,7 +33,12 @@ SCALED = ht.SklearnObjective(make_pipeline(StandardScaler(), LogisticRegression(
 
 def party(tmp_path: Path, data: Any, objective: Any = SCALED) -> Party:
     return Party(
-        "a", ht.Client(data, objective), TrialStore(tmp_path / "t.db"), tmp_path, SimulatedRandomness(1, "ties")
+        "a",
+        ht.Client(data, objective),
+        TrialStore(tmp_path / "t.db"),
+        tmp_path,
+        SimulatedRandomness(1, "ties"),
+        secret=Secret.simulated(0, "a"),
     )
 
 
@@ -180,12 +187,6 @@ def test_a_ledger_of_clients_takes_no_records(tmp_path: Path) -> None:
         )
 
 
-def test_a_client_may_insist_on_its_unit() -> None:
-    policy = ht.Policy(units=("client",))
-    with pytest.raises(ht.RefusedError, match="unit must be one of \\['client'\\], but got 'record'"):
-        policy.check("top-votes", "masked", 0.1, False, 10, ht.Privacy(1.0, unit="record"))
-
-
 def test_a_study_of_all_rows_is_not_split(tmp_path: Path) -> None:
     import optuna
 
@@ -280,3 +281,52 @@ def test_a_client_with_trials_of_its_own_refuses_to_be_split(tmp_path: Path) -> 
     events = events_of((QUERY.bound,), privacy, noise)
     request = Request("0" * 32, 0, roster.digest(), QUERY, None, ht.Clear(), noise, privacy, 100, events)
     assert b"does not split them" in respond(request.to_bytes(), inside, roster)
+
+
+class Opaque:
+    """Says nothing of its content."""
+
+
+def test_a_record_that_cannot_be_dealt_with_costs_one_ballot(tmp_path: Path) -> None:
+    """With an epsilon nobody sees it; the client's own log says what to do."""
+    data: list[Any] = [float(value) for value in range(40)]
+
+    @ht.objective
+    def mean(config: ht.Config, rows: Any) -> float:
+        return abs(float(config["logisticregression__C"]) - float(np.mean(rows)))
+
+    parts = Parts(10, "add-remove")
+    before = party(tmp_path / "before", data, mean)
+    after = party(tmp_path / "after", [*data, Opaque()], mean)
+    assert contribution(QUERY, after, parts, private=True).sum() == 20
+    failed = [number for number, part in enumerate(after.parts(parts)) if part.failure]
+    assert len(failed) == 1
+    pairs = list(zip(before.parts(parts), after.parts(parts), strict=True))
+    assert [n for n, (one, other) in enumerate(pairs) if one.data_key != other.data_key] == failed
+    assert "make objects of them inside the objective" in (tmp_path / "after" / "client.log").read_text()
+    with pytest.raises(ht.RefusedError, match="objective failed"):
+        contribution(QUERY, party(tmp_path / "plain", [*data, Opaque()], mean), parts, private=False)
+
+
+def homes(federation: LocalFederation, parts: Parts) -> dict[str, list[list[float]]]:
+    return {name: [part.data for part in inside.parts(parts)] for name, inside in federation.parties.items()}
+
+
+def test_a_clients_parts_are_its_secret_and_the_same_in_every_run(tmp_path: Path) -> None:
+    data = [float(value) for value in range(40)]
+    clients = [ht.Client(data, SCALED, name=name) for name in ("a", "b")]
+    parts = Parts(7, "add-remove")
+
+    def found(home: str, seed: int | None = None) -> dict[str, list[list[float]]]:
+        return homes(LocalFederation(clients, tmp_path / home, seed=seed, jobs=1), parts)
+
+    once = found("real")
+    assert found("real") == once
+    assert once["a"] != once["b"]
+    assert found("elsewhere")["a"] != once["a"]
+    assert (tmp_path / "real" / "clients" / "a" / "secret.key").exists()
+    simulated = found("simulated", 3)
+    assert simulated == found("again", 3)
+    assert simulated["a"] != simulated["b"]
+    assert simulated != found("other", 4)
+    assert not list(tmp_path.glob("simulated/**/secret.key"))

@@ -14,6 +14,7 @@ from hushtune.client.rows import Parts
 
 PLACES = Parts(7)
 CONTENT = Parts(7, "add-remove")
+KEY = bytes(32)
 SMALL = st.lists(st.integers(0, 5), min_size=1, max_size=40)
 
 
@@ -34,13 +35,23 @@ class Table:
         return self.values
 
 
+class Takes:
+    """Rows that are not known one by one."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def take(self, indices: Any) -> Takes:
+        return self
+
+
 def rows(values: list[int], subjects: list[str] | None = None) -> ht.Rows:
     x = np.array(values, dtype=float)
     return ht.Rows(x[:, None], (x > 2).astype(int), np.array(subjects) if subjects is not None else None)
 
 
 def listed(data: ht.Rows, parts: Parts) -> list[list[float]]:
-    return [np.asarray(part.X)[:, 0].tolist() for part in parts.of(data)]
+    return [np.asarray(part.X)[:, 0].tolist() for part in parts.of(data, KEY)]
 
 
 def changed(one: list[list[float]], other: list[list[float]]) -> int:
@@ -83,7 +94,7 @@ PEOPLE = st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 9)), min
 def test_all_rows_of_a_person_are_in_one_part(people: list[tuple[str, int]], parts: Parts) -> None:
     names, values = [name for name, _ in people], [value for _, value in people]
     homes: dict[str, set[int]] = {}
-    for number, part in enumerate(parts.of(rows(values, names))):
+    for number, part in enumerate(parts.of(rows(values, names), KEY)):
         for name in part.subjects.tolist():
             homes.setdefault(name, set()).add(number)
     assert all(len(home) == 1 for home in homes.values())
@@ -119,28 +130,28 @@ def test_a_record_is_hashed_by_its_values_alone() -> None:
     whole = Parts(50, "add-remove")
 
     def homes(values: list[list[Any]]) -> dict[str, int]:
-        return {str(row[0]): n for n, part in enumerate(whole.of(Table(values))) for row in part.values.tolist()}
+        return {str(row[0]): n for n, part in enumerate(whole.of(Table(values), KEY)) for row in part.values.tolist()}
 
     integers = homes([[i, "x"] for i in range(30)])
     with_a_float = homes([[99, "x"], *([float(i), "x"] for i in range(30))])
     assert all(with_a_float[f"{float(name)}"] == home for name, home in integers.items())
-    plain = Parts(50, "add-remove").of(np.arange(30))
-    as_floats = Parts(50, "add-remove").of(np.array([*np.arange(30), np.nan]))
+    plain = Parts(50, "add-remove").of(np.arange(30), KEY)
+    as_floats = Parts(50, "add-remove").of(np.array([*np.arange(30), np.nan]), KEY)
     assert [p.tolist() for p in plain] == [p[~np.isnan(p)].tolist() for p in as_floats]
 
 
 def test_parts_of_other_kinds_of_data() -> None:
     matrix = np.arange(40).reshape(20, 2)
-    assert sorted(np.concatenate(Parts(3).of(matrix)).tolist()) == matrix.tolist()
-    assert sum(len(part) for part in Parts(3).of(list(range(10)))) == 10
-    assert Parts(1).of("anything at all") == ["anything at all"]
+    assert sorted(np.concatenate(Parts(3).of(matrix, KEY)).tolist()) == matrix.tolist()
+    assert sum(len(part) for part in Parts(3).of(list(range(10)), KEY)) == 10
+    assert Parts(1).of("anything at all", KEY) == ["anything at all"]
 
 
 @pytest.mark.parametrize(
     ("parts", "data", "message"),
     [
-        (Parts(3), object(), "needs data with `len` and `take`, but got object"),
-        (Parts(3, "add-remove"), [1, 2], "needs Rows, an array or a table, but got list"),
+        (Parts(3), object(), "needs rows: .*`take`, but got object"),
+        (Parts(3, "add-remove"), Takes(), "needs Rows, an array, a table or a list, but got Takes"),
     ],
 )
 def test_data_that_cannot_be_split_is_refused(parts: Parts, data: Any, message: str) -> None:
@@ -175,18 +186,65 @@ def test_one_odd_value_moves_no_other_record(odd: Any) -> None:
 
 
 def texts(data: ht.Rows, parts: Parts) -> list[str]:
-    return [repr((np.asarray(part.X).tolist(), part.y)) for part in parts.of(data)]
+    return [repr((np.asarray(part.X).tolist(), part.y)) for part in parts.of(data, KEY)]
 
 
 def test_ragged_lists_and_no_rows_can_be_split() -> None:
     ragged = [[1, 2], [3], [4, 5, 6]]
-    assert sorted(row for part in Parts(3).of(ragged) for row in part) == sorted(ragged)
+    assert sorted(row for part in Parts(3).of(ragged, KEY) for row in part) == sorted(ragged)
     for parts in (PLACES, CONTENT):
-        assert [len(part) for part in parts.of(ht.Rows(np.zeros((0, 2)), np.zeros(0)))] == [0] * 7
+        assert [len(part) for part in parts.of(ht.Rows(np.zeros((0, 2)), np.zeros(0)), KEY)] == [0] * 7
 
 
 def test_sparse_features_count_as_rows() -> None:
     from scipy.sparse import csr_matrix
 
     data = ht.Rows(csr_matrix(np.eye(6)), np.arange(6))
-    assert sum(part.X.shape[0] for part in PLACES.of(data)) == 6
+    assert sum(part.X.shape[0] for part in PLACES.of(data, KEY)) == 6
+
+
+def test_who_has_no_key_cannot_tell_which_records_share_a_part() -> None:
+    """By content and by subjects; places need no key, because they say nothing of a record."""
+    data, people = rows(list(range(40))), rows(list(range(40)), [f"p{n}" for n in range(40)])
+    other = b"another secret of another client"
+    for parts, given_rows in ((CONTENT, data), (CONTENT, people), (PLACES, people)):
+        mine, again, yours = (
+            [part.y.tolist() for part in parts.of(given_rows, key)] for key in (KEY, bytes(32), other)
+        )
+        assert mine == again
+        assert mine != yours
+
+
+def test_a_list_of_raw_rows_is_split_by_content_too() -> None:
+    lines = [f"{n},{n % 3}" for n in range(40)]
+    dicts = [{"a": n, "b": str(n % 3)} for n in range(40)]
+    for records in (lines, dicts):
+        CONTENT.check(records)
+        before = CONTENT.of(records, KEY)
+        assert sorted(map(str, (record for part in before for record in part))) == sorted(map(str, records))
+        assert changed(before, CONTENT.of(["odd", *records], KEY)) == 1
+
+
+def test_one_text_label_moves_no_other_record() -> None:
+    """NumPy turns the numbers of all other records into texts."""
+    labels = [n % 7 for n in range(200)]
+    x = np.arange(200.0)[:, None]
+    before = CONTENT.of(ht.Rows(x, np.array(labels)), KEY)
+    after = CONTENT.of(ht.Rows(np.vstack([x, [[999.0]]]), np.array([*labels, "unknown"])), KEY)
+    homes = [{float(row[0]): n for n, part in enumerate(parts) for row in part.X} for parts in (before, after)]
+    assert sum(homes[1][value] != home for value, home in homes[0].items()) == 0
+    assert sum(part.y.dtype != np.int64 for part in after) == 1
+
+
+class Scan:
+    """Says nothing of its content."""
+
+
+def test_an_object_without_content_is_refused_by_its_own_part_only() -> None:
+    records: list[Any] = list(range(40))
+    before, after = CONTENT.of(records, KEY), CONTENT.of([*records, Scan()], KEY)
+    refused = [part for part in after if isinstance(part, Exception)]
+    assert changed(before, after) == len(refused) == 1
+    assert "must have content to be split by, but got a value of type" in str(refused[0])
+    assert "0x" not in str(refused[0])
+    assert not [part for part in PLACES.of([*records, Scan()], KEY) if isinstance(part, Exception)]

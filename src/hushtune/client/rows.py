@@ -10,26 +10,29 @@ One record must touch one part only, whatever the record is:
 If rows repeat a person, `subjects` says whose each row is, and all rows of a person go to the part that a hash of the
 person's name gives, under either relation. Under "replace-one" a person's rows then become anything else, in number
 too, under the SAME name; the names of all persons stay as they are. Rows whose subject is missing are one person's.
+
+The hash has a key that is the client's own secret, so that nobody else can tell, or choose, which records share a part.
+What a part holds is a function of its own rows: of a record's bytes see `encoding.py`, of a part's types `own.py`. A
+record that cannot be dealt with is its part's failure, and no other's.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
-import struct
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtune.client.encoding import encoded, is_from, is_sparse
+from hushtune.client.own.rows import own
 from hushtune.core.checks import integer
 from hushtune.core.errors import SettingError
 from hushtune.privacy.accounting import Neighbours
 
 MOST_VOTERS = 10_000
-_HASH_KEY = b"hushtune parts 1"
 
 
 class Data(Protocol):
@@ -108,27 +111,49 @@ class Parts:
         """Refuses a KIND of data that cannot be split. Does not look into it."""
         if self.voters == 1:
             return
-        if not (hasattr(data, "__len__") and (hasattr(data, "take") or isinstance(data, Sequence))):
-            raise SettingError(f"voters={self.voters} needs data with `len` and `take`, but got {type(data).__name__}")
+        sized = hasattr(data, "__len__") and (hasattr(data, "take") or isinstance(data, Sequence))
+        if not sized or isinstance(data, str | bytes):
+            raise SettingError(
+                f"voters={self.voters} needs rows: a list, an array, a table, Rows(X, y), or whatever has `len` and "
+                f"`take`, but got {type(data).__name__}"
+            )
         if self.neighbours == "add-remove" and _columns(data) is None and getattr(data, "subjects", None) is None:
             raise SettingError(
-                "neighbours='add-remove' splits by the records' content, which needs Rows, an array or a table, "
-                f"but got {type(data).__name__}; use 'replace-one'"
+                "neighbours='add-remove' splits by the records' content, which needs Rows, an array, a table or a "
+                f"list, but got {type(data).__name__}; use 'replace-one'"
             )
 
-    def of(self, data: Any) -> list[Any]:
-        """The parts; some may be empty."""
+    def of(self, data: Any, key: bytes) -> list[Any]:
+        """The parts; some may be empty. What keeps a part from being made stands in its place, as an error.
+
+        Args:
+            data: the client's.
+            key: the client's own secret for this: nobody else can tell which records share a part.
+        """
         if self.voters == 1:
             return [data]
-        places = self._places(data)
-        return [rows_at(data, np.flatnonzero(places % self.voters == part)) for part in range(self.voters)]
+        places, odd = self._places(data, key)
+        return [self._part(data, np.flatnonzero(places % self.voters == part), odd) for part in range(self.voters)]
 
-    def _places(self, data: Any) -> NDArray[np.int64]:
-        if (subjects := getattr(data, "subjects", None)) is not None:
-            return _by_content([subjects])
-        if self.neighbours == "add-remove":
-            return _by_content(_columns(data) or [])
-        return _by_place(data)
+    def _places(self, data: Any, key: bytes) -> tuple[NDArray[np.int64], dict[int, str]]:
+        """A number for each row, and by row the type of a value whose content cannot be told."""
+        subjects = getattr(data, "subjects", None)
+        if subjects is None and self.neighbours == "replace-one":
+            return _by_place(data), {}
+        records, odd = encoded([subjects] if subjects is not None else _columns(data) or [])
+        return _by_content(records, key), odd
+
+    def _part(self, data: Any, indices: NDArray[np.intp], odd: Mapping[int, str]) -> Any:
+        """One part, or the error that its own rows cause: other parts have nothing to do with it."""
+        if kind := next((odd[row] for row in indices.tolist() if row in odd), None):
+            return SettingError(
+                f"a record must have content to be split by, but got a value of type {kind}; hand over numbers, texts, "
+                "dates, lists or dicts, and make objects of them inside the objective"
+            )
+        try:
+            return own_rows(rows_at(data, indices))
+        except Exception as error:
+            return error
 
 
 WHOLE = Parts()
@@ -158,17 +183,23 @@ def count_of(values: Any) -> int:
 
 
 def rows_at(values: Any, indices: NDArray[np.intp]) -> Any:
-    """The rows at the given indices of an array, a table, a list, or whatever has `take`.
-
-    What is taken must not depend on the other rows: a list stays a list, because its type as an array would.
-    """
+    """The rows at the given indices of an array, a table, a list, or whatever has `take`."""
     if hasattr(values, "iloc"):
         return values.iloc[indices]
+    if is_from(values, "pyarrow"):
+        return values.take(indices)
     if hasattr(values, "shape"):
-        return values[indices]
+        return (values.tocsr() if is_sparse(values) else values)[indices]
     if hasattr(values, "take"):
         return values.take(indices)
     return [values[at] for at in indices]
+
+
+def own_rows(part: Any) -> Any:
+    """A part's rows as if there were no others: with types and categories that follow from their own values."""
+    if isinstance(part, Rows):
+        return replace(part, X=own(part.X), y=own(part.y), subjects=own(part.subjects))
+    return own(part)
 
 
 def _by_place(data: Any) -> NDArray[np.int64]:
@@ -176,10 +207,9 @@ def _by_place(data: Any) -> NDArray[np.int64]:
     return np.random.default_rng(count_of(data)).permutation(count_of(data))
 
 
-def _by_content(columns: Sequence[Any]) -> NDArray[np.int64]:
-    """A number from each record's own content."""
-    records = zip(*(_records(column) for column in columns), strict=True)
-    hashes = [hashlib.blake2b(b"|".join(record), key=_HASH_KEY, digest_size=7).digest() for record in records]
+def _by_content(records: Sequence[bytes], key: bytes) -> NDArray[np.int64]:
+    """A number from each record's own content, which only who has the key can tell."""
+    hashes = [hashlib.blake2b(record, key=key, digest_size=7).digest() for record in records]
     return np.array([int.from_bytes(digest, "big") for digest in hashes], dtype=np.int64)
 
 
@@ -187,31 +217,5 @@ def _columns(data: Any) -> list[Any] | None:
     """What the records consist of; None if that cannot be told."""
     if isinstance(data, Rows):
         return [data.X, data.y]
-    return [data] if hasattr(data, "shape") or hasattr(data, "iloc") else None
-
-
-def _records(column: Any) -> list[bytes]:
-    """Each row's own bytes: they depend neither on other rows, nor on the column's type or index."""
-    if isinstance(column, np.ndarray) and column.dtype.kind in "fiub":
-        doubles = np.ascontiguousarray(column.reshape(len(column), math.prod(column.shape[1:])), dtype=">f8")
-        doubles = np.where(np.isnan(doubles), np.nan, doubles).astype(">f8")
-        tagged = np.empty((*doubles.shape, 9), dtype=np.uint8)
-        tagged[..., 0] = ord("n")
-        tagged[..., 1:] = doubles.view(np.uint8).reshape(*doubles.shape, 8)
-        return [row.tobytes() for row in tagged]
-    if hasattr(column, "__array__"):
-        column = np.asarray(column).tolist()
-    return [_encoded(row) for row in column]
-
-
-def _encoded(value: Any) -> bytes:
-    """A value's own bytes: equal numbers have the same, whatever their type."""
-    if isinstance(value, list | tuple | np.ndarray):
-        return b"".join(_encoded(item) for item in value)
-    if isinstance(value, int | float | np.number) and not isinstance(value, complex | np.complexfloating):
-        try:
-            number = float(value)
-        except OverflowError:
-            return b"i" + str(value).encode()
-        return b"n" + struct.pack(">d", math.nan if math.isnan(number) else number)
-    return b"s" + str(value).encode(errors="surrogatepass")
+    listed = isinstance(data, Sequence) and not isinstance(data, str | bytes)
+    return [data] if listed or hasattr(data, "shape") or hasattr(data, "iloc") or is_from(data, "pyarrow") else None
