@@ -15,6 +15,7 @@ from hushtune.client.request import Request
 from hushtune.client.trials import TrialStore
 from hushtune.core.randomness import SystemRandomness
 from hushtune.core.roster import Roster
+from hushtune.core.secret import Secret
 from hushtune.core.wire import unpack
 from hushtune.methods.vote.ballots import TopVotes
 from hushtune.privacy.accounting import Sums
@@ -55,6 +56,7 @@ def party(tmp_path: Path, outcome: Any = None, policy: ht.Policy | None = None, 
         tmp_path / name,
         SystemRandomness(),
         ht.Ledger(tmp_path / name / "ledger.db"),
+        secret=Secret.simulated(0, name),
     )
 
 

@@ -102,7 +102,7 @@ def test_a_loader_ends_no_process() -> None:
 
 def test_the_reason_is_in_the_clients_log_and_its_last_line_stays_for_the_run(unit: Party) -> None:
     failures.check(unit)
-    failures.fail(unit, 3, Failure(f"Traceback: in file x\nRuntimeError: {SECRET}\n"))
+    failures.fail(unit, 3, "a", Failure(f"Traceback: in file x\nRuntimeError: {SECRET}\n"))
     assert unit.failure == f"RuntimeError: {SECRET}"
     assert "Traceback: in file x" in log(unit)
     with pytest.raises(ObjectiveError, match=SECRET):
@@ -110,18 +110,19 @@ def test_the_reason_is_in_the_clients_log_and_its_last_line_stays_for_the_run(un
 
 
 def test_with_epsilon_who_failed_before_is_not_tried_again(unit: Party) -> None:
-    failures.fail(unit, 3, DIED)
-    assert failures.work_of(unit, 3, True, lambda: [1], "score") is None
+    failures.fail(unit, 3, "a", DIED)
+    assert failures.work_of(unit, 3, "a", True, lambda: [1], "score") is None
     assert unit.failure == BEFORE
-    assert failures.work_of(unit, 3, False, lambda: [1], "score") == [1]  # without epsilon it is
+    assert failures.work_of(unit, 3, "a", False, lambda: [1], "score") == [1]  # without epsilon it is
     assert unit.failure is None
-    assert failures.work_of(unit, 4, True, lambda: [1], "score") == [1]  # and so it is with another seed
-    assert failures.work_of(unit, 3, True, list, "score") == []  # who has nothing left to do, has not failed
+    assert failures.work_of(unit, 4, "a", True, lambda: [1], "score") == [1]  # and so it is with another seed
+    assert failures.work_of(unit, 3, "b", True, lambda: [1], "score") == [1]  # and with other configs
+    assert failures.work_of(unit, 3, "a", True, list, "score") == []  # who has nothing left to do, has not failed
     assert unit.failure is None
 
 
 def test_who_cannot_tell_what_is_left_has_failed(unit: Party) -> None:
-    assert failures.work_of(unit, 0, False, lambda: _does("raises"), "score") is None
+    assert failures.work_of(unit, 0, "a", False, lambda: _does("raises"), "score") is None
     assert unit.failure == f"RuntimeError: {SECRET}"
     assert f"cannot score: RuntimeError: {SECRET}" in log(unit)
 

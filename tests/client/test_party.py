@@ -11,6 +11,7 @@ import hushtune as ht
 from hushtune.client.party import Party
 from hushtune.client.trials import TrialStore
 from hushtune.core.randomness import SystemRandomness
+from hushtune.core.secret import Secret
 
 CONFIGS = [{"x": 0.0}, {"x": 0.5}, {"x": 1.0}]
 
@@ -30,7 +31,14 @@ class Counting:
 
 
 def party(tmp_path: Path, client: ht.Client) -> Party:
-    return Party("client-0", client, TrialStore(tmp_path / "trials.db"), tmp_path, SystemRandomness())
+    return Party(
+        "client-0",
+        client,
+        TrialStore(tmp_path / "trials.db"),
+        tmp_path,
+        SystemRandomness(),
+        secret=Secret.simulated(0, "a"),
+    )
 
 
 def test_trials_are_scored_once_per_data_objective_config_and_seed(tmp_path: Path) -> None:

@@ -286,7 +286,7 @@ def test_every_pair_of_ballots_is_within_the_event() -> None:
 def test_a_server_cannot_ask_for_less_smudging_than_the_policy_allows(tmp_path: Path) -> None:
     """Refused before there is any key share, so before OpenFHE is needed."""
     wanted = request(seal=ht.Threshold(smudging=0.0), privacy=None, noise=Noise(0.0), events=()).to_bytes()
-    header = {"kind": "threshold", "run": RUN, "trip": "lead", "round": 0, "turn": 0, "last": False}
+    header = {"kind": "threshold", "run": RUN, "trip": "keys", "round": 0, "turn": 0, "last": False}
     name = ROSTER.ids[0]
     strict = party(tmp_path, policy=ht.Policy(smudging=100.0), name=name)
     assert "policy: smudging must reach 100 bits" in refusal(respond(packed(header, wanted), strict, ROSTER))
@@ -295,6 +295,6 @@ def test_a_server_cannot_ask_for_less_smudging_than_the_policy_allows(tmp_path: 
 def test_a_client_without_openfhe_says_so_and_not_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HUSHTUNE_MHE", str(tmp_path / "nowhere"))
     wanted = request(seal=ht.Threshold(), privacy=None, noise=Noise(0.0), events=()).to_bytes()
-    header = {"kind": "threshold", "run": RUN, "trip": "lead", "round": 0, "turn": 0, "last": False}
+    header = {"kind": "threshold", "run": RUN, "trip": "keys", "round": 0, "turn": 0, "last": False}
     reason = refusal(respond(packed(header, wanted), party(tmp_path, name=ROSTER.ids[0]), ROSTER))
     assert reason == "OpenFHE is not set up on this client; run `hushtune mhe setup` there"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -69,6 +70,13 @@ def test_no_field_may_be_missing(name: str) -> None:
         ({"events": [{"event": "free"}]}, "event must be one of"),
         ({"events": [{"event": "exact"}] * 10_001}, "at most 10000 events, but got 10001"),
         ({"events": 3}, "missing or wrong field"),
+        ({"events": [{"event": "pure-tests", "epsilon": 0.1, "times": n} for n in range(1, 10)]}, "but got 9"),
+        ({"events": [{"event": "pure-tests", "epsilon": 0.1, "times": 10**4200}]}, "times"),
+        ({"events": [{"event": "gaussian-vector", "deviation": 10**4200, "l2": 1.0}]}, "deviation"),
+        ({"events": [{"event": "gaussian-vector", "deviation": 1e308, "l2": 1.0}]}, "deviation"),
+        ({"events": [{"event": "skellam-shift", "variance": 1e308, "coordinates": 1}]}, "variance"),
+        ({"events": [{"event": "skellam-shift", "variance": [[[]]], "coordinates": 1}]}, "variance"),
+        ({"events": [{"event": "skellam-vector", "variance": 1.0, "l1": 2**60, "l2": 2**60}]}, "norm"),
         ({"privacy": {"epsilon": 1.0, "lambda": 2}}, "missing or wrong field"),
         ({"privacy": {"epsilon": 1000.0}}, "epsilon=1000"),
         ({"privacy": 3}, "missing or wrong field"),
@@ -140,3 +148,15 @@ def test_what_was_read_once_is_not_shared_with_another_message() -> None:
     other = Request.from_bytes(replace(request(), run="1" * 32).to_bytes())
     assert (first.run, other.run) == (RUN, "1" * 32)
     assert other.query == QUERY
+
+
+@pytest.mark.parametrize("number", ["9" * 1_000_000, "1e400", "NaN", "Infinity", "[" * 100_000])
+def test_numbers_beyond_all_bounds_are_refused_quickly(number: str) -> None:
+    """A million digits are never computed with: Python stops at 4,300; 1e400 is read as infinite."""
+    text = json.dumps(unpack(request().to_bytes())[0])
+    event = f'{{"event": "skellam-shift", "variance": {number}, "coordinates": 1}}'
+    text = text.replace('"events": [', f'"events": [{event}, ')
+    assert number in text
+    message = b"H\x01" + len(text).to_bytes(4, "big") + text.encode()
+    with pytest.raises((WireError, ht.SettingError), match="a header must be JSON|variance"):
+        Request.from_bytes(message)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hushtune.client.objectives.base import Objective
 from hushtune.client.rows import in_rows
 from hushtune.client.trials import from_study
+from hushtune.core.checks import kind
 from hushtune.core.errors import SettingError
 from hushtune.core.identity import Identity
 from hushtune.core.roster import Id
+from hushtune.core.space import Space
 from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.policy import Policy
 
@@ -33,6 +36,8 @@ class Client:
         policy: what the client accepts, whatever the server asks. Default: everything its ledger allows.
         ledger: its own ledger. Default: one file per name under the home folder.
         identity: its signing key, pinned in the roster.
+        space: the knobs that a request may set, with their types and ranges; other candidates are refused before
+            anything is scored. If the policy names a space too, both hold. Default: the objective's own check decides.
     """
 
     data: Any = field(default=None, repr=False)
@@ -42,9 +47,14 @@ class Client:
     policy: Policy | None = None
     ledger: Ledger | None = None
     identity: Identity | None = field(default=None, repr=False)
+    space: Space | None = None
 
     def __post_init__(self) -> None:
         self.data = in_rows(self.data)
+        if isinstance(self.policy, str | os.PathLike):
+            raise SettingError(f"policy must be a Policy, but got {str(self.policy)!r}: use ht.Policy.load(...)")
+        kind("policy", self.policy, Policy)
+        kind("space", self.space, Space)
         if self.objective is None and self.trials is None:
             raise SettingError("a client needs an objective, or an Optuna study as its trials, but got neither")
         if isinstance(self.objective, type) or not isinstance(self.objective, Objective | None):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -19,16 +19,23 @@ from hushtune.client.client import Client
 from hushtune.client.objectives.base import Objective, checked_losses
 from hushtune.client.rows import Parts, count_of, in_rows
 from hushtune.client.trials import TrialStore, from_study
+from hushtune.client.work import Allowance
 from hushtune.core.arrays import FloatArray
+from hushtune.core.errors import CacheError
+from hushtune.core.files import append
 from hushtune.core.fingerprint import fingerprint
-from hushtune.core.randomness import Randomness
+from hushtune.core.randomness import Randomness, SimulatedRandomness
 from hushtune.core.roster import Id
+from hushtune.core.secret import Secret
 from hushtune.core.space import Config, Space, config_key
 from hushtune.privacy.ledger import Ledger
 from hushtune.privacy.policy import Policy
 
 Trial = tuple[Config, float]
 """A config and its loss; NaN if it failed."""
+
+
+_LONGEST_LOG = 10_000_000  # bytes
 
 
 def own_copy(objective: Any) -> Any:
@@ -55,19 +62,54 @@ class Party:
     store: TrialStore = field(repr=False)
     folder: Path = field(repr=False)
     randomness: Randomness = field(repr=False)
+    secret: Secret = field(repr=False, kw_only=True)  # its own, from which it derives what must not change
     ledger: Ledger | None = field(default=None, repr=False)
     failure: str | None = field(default=None, repr=False)  # why it has nothing to say (`client/failures.py`)
     sessions: dict[str, Any] = field(default_factory=dict, repr=False)  # by run: the client's end of its seal
     detached: bool = False  # whether what it begins for a run must outlive this process
+    tells: bool = False  # whether its failures may be told: a marked simulation's, on a machine of its own
     part: str = ""
     own: str = ""
     place: tuple[int, int] = (0, 1)  # its number in the roster, and how many there are
+    allowance: Allowance = field(default_factory=Allowance, repr=False)  # how long it may score in this run
     _parts: dict[Parts, list[Party]] = field(default_factory=dict, repr=False)
 
     @property
     def policy(self) -> Policy:
         """The client's own rules."""
         return self.client.policy or Policy()
+
+    @property
+    def real(self) -> bool:
+        """Whether this is no marked simulation."""
+        return self.ledger is not None
+
+    @property
+    def alone(self) -> bool:
+        """Whether the client is on a machine of its own in a real run: somebody else is the coordinator."""
+        return self.detached and self.real
+
+    def drawn_for(self, purpose: str, *content: bytes) -> Randomness:
+        """What a random choice is drawn from: the client's secret and what the choice may depend on.
+
+        So a machine that was rolled back repeats its choices. In a marked simulation it is the simulation's one stream.
+
+        Args:
+            purpose: what is drawn.
+            content: what it may depend on; the same content gives the same choice.
+        """
+        if isinstance(self.randomness, SimulatedRandomness):
+            return self.randomness
+        return self.secret.randomness(purpose, self.part.encode(), *content)
+
+    @contextmanager
+    def drawing(self, purpose: str, *content: bytes) -> Iterator[None]:
+        """Inside, whatever asks for `randomness` gets what `drawn_for` gives."""
+        before, self.randomness = self.randomness, self.drawn_for(purpose, *content)
+        try:
+            yield
+        finally:
+            self.randomness = before
 
     def parts(self, parts: Parts) -> list[Party]:
         """The units that answer: this party, or one for each part of its rows, with an objective of its own."""
@@ -76,23 +118,26 @@ class Party:
         if parts not in self._parts:
             try:
                 parts.check(self.data)
-                data, failure = parts.of(self.data), None
+                found = parts.of(self.data, self.secret.derived("parts"))
             except Exception as error:  # depends on the data, so it is nobody else's business
-                what = "rows cannot be split"
-                data, failure = [[] for _ in range(parts.voters)], f"{what}: {failures.cannot(self, what, error)}"
+                found = [error] * parts.voters
+            reasons = failures.unsplit(self, found)
             self._parts[parts] = [
                 Party(
                     self.id,
-                    replace(self.client, data=rows, trials=None),
+                    replace(self.client, data=[] if reason else rows, trials=None),
                     self.store,
                     self.folder,
                     self.randomness,
-                    failure=failure,
+                    secret=self.secret,
+                    failure=reason,
+                    tells=self.tells,
                     part=f"{number} of {parts.voters}, {parts.neighbours}",
                     own=self.own,
                     place=self.place,
+                    allowance=self.allowance.part(f"{number} of {parts.voters}", parts.voters),
                 )
-                for number, rows in enumerate(data)
+                for number, (rows, reason) in enumerate(zip(found, reasons, strict=True))
             ]
         return self._parts[parts]
 
@@ -189,7 +234,11 @@ class Party:
         That includes failing to write, so nothing is raised.
         """
         line = f"{datetime.now(UTC).isoformat(timespec='seconds')} {message}\n"
-        with suppress(OSError):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with open(self.folder / "client.log", "a", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(line)
+        with suppress(OSError, CacheError):
+            if not _full(self.folder / "client.log"):
+                append(self.folder / "client.log", line)
+
+
+def _full(log: Path) -> bool:
+    """Whether a log has grown as long as it may: a server that is refused again and again must not fill a disk."""
+    return log.exists() and log.stat().st_size > _LONGEST_LOG

@@ -5,8 +5,8 @@ Nothing else in hushtune sends anything computed from a client's data. `respond`
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from hashlib import sha256
@@ -15,10 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from hushtune.client import failures
+from hushtune.client.asked import check_asked
 from hushtune.client.party import Party
 from hushtune.client.query import Query
 from hushtune.client.request import Request
 from hushtune.client.rows import Parts
+from hushtune.client.work import Allowance, Work
 from hushtune.core.arrays import IntArray
 from hushtune.core.errors import (
     BudgetError,
@@ -33,10 +35,12 @@ from hushtune.core.errors import (
 from hushtune.core.randomness import Randomness, words
 from hushtune.core.roster import Roster
 from hushtune.core.wire import pack, unpack
+from hushtune.core.words import as_set, up
 from hushtune.privacy.accounting import epsilon_of
 from hushtune.privacy.charges import Charge, charge_of
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
+from hushtune.privacy.policy import Proposal
 from hushtune.seals.base import Seal, largest_sum
 from hushtune.seals.ends import ClientEnd, Due, Expected, Seat
 from hushtune.seals.registry import expected
@@ -64,6 +68,8 @@ def respond(message: bytes, party: Party, roster: Roster, prepare: Prepare = _no
         party.log(f"could not answer: {described(error)}")
         return refused("internal error; see the client's own log")
     except (RefusedError, WireError, SettingError, MissingExtraError) as error:
+        if party.alone:  # its owner is not the one who reads the reply
+            party.log(f"refused a run: {error}")
         return refused(str(error))
     except LedgerError as error:
         party.log(f"refused a run: {error}")  # with the path, which is nobody else's business
@@ -99,9 +105,12 @@ def _reply(message: bytes, party: Party, roster: Roster, prepare: Prepare, books
         end = _end_for(request, trip, party, roster)
         charge = cost if trip.input else None
         pins = [_pin(request), _pin_terms(request)] if trip.input else [_pin(request)]
-        if trip.input:
+        if party.alone:
+            books.ensure(party.policy.granted)
+        elif trip.input:
             books.ensure(request.privacy)
-        prepare(request)
+        with _working(request, party, books):
+            prepare(request)
 
         # Answer, check against the bound, add noise: computed when the seal asks for it, at most once.
         if trip.input and known is None:
@@ -151,8 +160,12 @@ class Books:
         """Whether anything was ever answered in a run; without a ledger nobody can tell."""
         return self.ledger is None or (self.ledger.exists and self.ledger.knows(run))
 
+    def charged(self) -> set[str]:
+        """The runs that were charged."""
+        return self.ledger.runs() if self.ledger is not None and self.ledger.exists else set()
+
     def ensure(self, privacy: Privacy | None) -> None:
-        """Makes the ledger if it is not there; the first epsilon asked for sets the limit."""
+        """Makes the ledger if it is not there; a guarantee sets the limit of one that has none."""
         if self.ledger is not None:
             self.ledger.ensure(privacy)
 
@@ -203,6 +216,23 @@ def _check_session(session: Session | None, seal: type[Seal], trip: Expected, bo
 def _digest(message: bytes, party: Party) -> bytes:
     """Stands for a message to this very client: two that share a ledger by mistake do not give each other's answers."""
     return sha256(f"{party.id}\n".encode() + message).digest()
+
+
+@contextmanager
+def _working(request: Request, party: Party, books: Books) -> Iterator[None]:
+    """What a client does for a request is on record before it begins, if somebody else is the coordinator."""
+    if not party.alone:
+        yield
+        return
+    work = Work(party.folder / "work.db")
+    run, configs = request.run, _configs(request)
+    with work.alone():
+        earlier = work.begin(run, request.step, request.question, configs, party.policy, books.charged)
+        party.allowance = Allowance.of(party.policy, earlier)
+        try:
+            yield
+        finally:
+            work.add(run, party.allowance.taken())
 
 
 def _end(party: Party, run: str) -> ClientEnd:
@@ -267,25 +297,39 @@ def noisy(request: Request, party: Party, roster: Roster) -> IntArray:
 
     At most once for each step of a run: the step counts, not the seal's round, which the server chooses. A
     second round for the same step would be a second noisy opening of the same input.
+
+    The noise is derived from the client's secret, the request and the vector that it protects. A machine that was
+    rolled back, and is asked again, adds the same noise to the same vector: nothing new is told. Another vector never
+    gets the same noise: the difference of two answers would be exact.
     """
-    vector = contribution(request.query, party, request.parts, private=request.privacy is not None)
-    return vector + request.noise.share(request.seal.honest(len(roster)), len(vector), party.randomness)
+    asked = request.identity
+    private = request.privacy is not None and not party.tells
+    vector = contribution(request.query, party, request.parts, private, asked)
+    source = party.drawn_for("noise", asked, vector.astype("<i8").tobytes())
+    return vector + request.noise.share(request.seal.honest(len(roster)), len(vector), source)
 
 
-def contribution(query: Query, party: Party, parts: Parts, private: bool) -> IntArray:
+def contribution(query: Query, party: Party, parts: Parts, private: bool, asked: bytes = b"") -> IntArray:
     """The client's vector: the sum over its parts of one vector each, every one within the bound.
 
     A part without rows contributes a vector that depends on no data. Where units are sampled, a coin is tossed for each
     once all is computed: those that are not in the sum do the same work and send as much as the others.
+
+    Args:
+        query: what each unit is asked.
+        party: who answers.
+        parts: how it is split.
+        private: whether the run has an epsilon.
+        asked: stands for the request; random choices are derived from it and the client's secret.
     """
     units = party.parts(parts)
     silent = [unit.silent and (private or unit.failure is None) for unit in units]
     vectors: list[IntArray] = [
-        query.bound.default(unit.randomness) if alone else _answer(query, unit, private)
+        _default(query, unit, asked) if alone else _answer(query, unit, private, asked)
         for unit, alone in zip(units, silent, strict=True)
     ]
     sent = [
-        vector if _heads(query.bound.rate, unit.randomness) else np.zeros_like(vector)
+        vector if _heads(query.bound.rate, unit.drawn_for("coin", asked)) else np.zeros_like(vector)
         for vector, unit in zip(vectors, units, strict=True)
     ]
     total: IntArray = np.sum(sent, axis=0, dtype=np.int64)
@@ -300,20 +344,26 @@ def _heads(rate: float, randomness: Randomness) -> bool:
     return Fraction((high << 64) | low, 1 << 128) < Fraction(rate)
 
 
-def _answer(query: Query, party: Party, private: bool) -> IntArray:
+def _default(query: Query, unit: Party, asked: bytes) -> IntArray:
+    """A vector that depends on no data."""
+    return query.bound.default(unit.drawn_for("default", asked))
+
+
+def _answer(query: Query, unit: Party, private: bool, asked: bytes) -> IntArray:
     """One unit's vector within the bound, or what stands in for it if the unit fails."""
-    return failures.answer_of(
-        party,
-        query.name,
-        lambda: query.bound.check(query.answer(party)),
-        lambda: query.bound.default(party.randomness),
-        private,
-    )
+
+    def vector() -> IntArray:
+        with unit.drawing("answer", asked):
+            return query.bound.check(query.answer(unit))
+
+    return failures.answer_of(unit, query.name, vector, lambda: _default(query, unit, asked), private)
 
 
 def _accept(request: Request, due: Due, party: Party, roster: Roster, books: Books) -> Charge:
     """What the run costs, if the client takes part and can afford it; it records nothing, and `commit` decides."""
     _check(request, due, party, roster)
+    if request.privacy is not None:
+        _check_limit(request.privacy, party, books)
     charge = charge_of(request.run, request.query.name, request.events, request.privacy)
     if books.ledger is not None and books.ledger.exists:
         try:
@@ -323,43 +373,93 @@ def _accept(request: Request, due: Due, party: Party, roster: Roster, books: Boo
         books.answered(request.run, *_pin(request))
         if books.ledger.limit() is not None:
             books.ledger.check(charge)
+    if request.privacy is None and request.voters > 1 and party.loaded():
+        request.parts.check(party.data)  # with an epsilon, what cannot be split is a failure that nobody sees
     return charge
 
 
 def _check(request: Request, due: Due, party: Party, roster: Roster) -> None:
-    """Whether the client takes part at all. Looks at the request and at public facts, never at data."""
+    """Whether the client takes part at all. Looks at public facts, never at data."""
     if request.roster != roster.digest() or party.id not in roster.ids:
         raise RefusedError("the request's roster is not the one this client was given")
     if request.query.own_run not in (None, request.run):
         raise RefusedError("the query is of another run")
-    if request.voters > 1 and party.client.trials is not None:
-        raise RefusedError("a client that brings trials of all its rows does not split them")
-    if request.privacy is None and request.voters > 1 and party.loaded():
-        request.parts.check(party.data)  # with an epsilon, what cannot be split is a failure that nobody sees
     seal, clients = request.seal, len(roster)
-    insecure = seal.insecure is not None
-    party.policy.check(request.query.name, seal.name, seal.corrupt, insecure, seal.honest(clients), request.privacy)
+    party.policy.check(_proposal(request, party, roster))
+    party.policy.check_work(_configs(request))
+    check_asked(party.client, *request.query.scored)
     if request.form is not None:
         request.form.check(request.query.blocks)
         if request.privacy is not None or not seal.computes:
             raise RefusedError("a form of a sum is computed by a seal that can, and without epsilon only")
     seal.agree(party.policy, due, clients)
-    search, domain = request.query.scored
-    party.policy.check_work(search.work(request.voters, domain))
-    if request.privacy is None:
-        if request.events or request.noise.scale != 0:
-            raise RefusedError("a request without epsilon must have no noise and no events")
+    if request.voters > 1 and party.client.trials is not None:
+        raise RefusedError("a client that brings trials of all its rows does not split them")
+    if request.privacy is not None:
+        if request.privacy.unit == "client" and request.voters != 1:
+            raise RefusedError(f"a client has one voter if unit is 'client', but got voters={request.voters}")
+        _check_events(request, request.privacy, party.alone)
         return
-    if request.privacy.unit == "client" and request.voters != 1:
-        raise RefusedError(f"a client has one voter if unit is 'client', but got voters={request.voters}")
-    _check_events(request, request.privacy)
+    if request.events or request.noise.scale != 0:
+        raise RefusedError("a request without epsilon must have no noise and no events")
 
 
-def _check_events(request: Request, privacy: Privacy) -> None:
-    """The client computes the cost itself: from the bound it enforces and the noise it will add."""
+def _proposal(request: Request, party: Party, roster: Roster) -> Proposal:
+    """What a policy decides on. A marked simulation is nobody's secret: it is not held to what a real run is."""
+    seal = request.seal
+    return Proposal(
+        query=request.query.name,
+        seal=seal.name,
+        hides=seal.hides,
+        corrupt=seal.corrupt,
+        insecure=seal.insecure is not None,
+        honest=seal.honest(len(roster)),
+        privacy=request.privacy,
+        pinned=roster.pinned and party.real,
+        apart=party.alone,
+    )
+
+
+def _configs(request: Request) -> int:
+    """How many configs the request has the client score."""
+    search, domain = request.query.scored
+    return search.work(request.voters, domain)
+
+
+def _check_limit(privacy: Privacy, party: Party, books: Books) -> None:
+    """On a machine of its own, a client whose owner has set no limit refuses: the server's epsilon is nobody's limit.
+
+    The owner's limit also says per which unit and in which relation it counts.
+    """
+    if not party.alone or (books.ledger is not None and books.ledger.exists and books.ledger.limit() is not None):
+        return
+    granted = party.policy.granted
+    if granted is None:
+        path = books.ledger.path if books.ledger is not None else ""
+        counted = f"--unit {privacy.unit} --neighbours {privacy.neighbours}"
+        party.log(f"to set a limit: hushtune ledger limit {path} --epsilon 1 --delta 1e-5 {counted} (as the run asked)")
+        raise RefusedError(
+            "no limit: this client's owner has set none; on its machine, `hushtune ledger limit` does (the client's "
+            "own log has the whole command), or epsilon in its policy"
+        )
+    for name in ("unit", "neighbours"):
+        wanted, got = getattr(granted, name), getattr(privacy, name)
+        if wanted != got:
+            raise RefusedError(f"policy: {name} must be '{wanted}', which its limit is for, but got '{got}'")
+
+
+def _check_events(request: Request, privacy: Privacy, alone: bool) -> None:
+    """The client computes the cost itself: from the bound it enforces and the noise it will add.
+
+    What costs nothing opens nothing, so that it is asked for its timing only: not of a client on a machine of its own.
+    """
     event = request.query.bound.event(request.noise, privacy.change)
     if not 0 <= request.step < len(request.events) or request.events[request.step] != event:
         raise RefusedError(f"step {request.step} is not what the run announced")
     cost = epsilon_of(request.events, privacy.delta)
+    if alone and cost == 0:
+        raise RefusedError("a run that costs nothing says nothing, whatever the data: ask for more than one candidate")
     if cost > privacy.epsilon:
-        raise RefusedError(f"the noise asked for costs epsilon {cost:.4g}, more than the stated {privacy.epsilon:g}")
+        raise RefusedError(
+            f"the noise asked for costs epsilon {up(cost)}, more than the stated {as_set(privacy.epsilon)}"
+        )

@@ -13,6 +13,7 @@ from hushtune.client.query import Query, query_from_json, query_to_json
 from hushtune.client.rows import Parts
 from hushtune.core.errors import WireError
 from hushtune.core.wire import pack, unpack
+from hushtune.privacy.accounting import check_events
 from hushtune.privacy.events.registry import event_from_json, event_to_json
 from hushtune.privacy.events.sums import Event
 from hushtune.privacy.guarantee import Privacy
@@ -72,6 +73,11 @@ class Request:
         )
 
     @cached_property
+    def identity(self) -> bytes:
+        """A digest that stands for the whole request: its run and step, and all that is asked in it."""
+        return hashlib.sha256(self.to_bytes()).digest()
+
+    @cached_property
     def question(self) -> bytes:
         """A digest that stands for what is asked: the query, and the form of its sum."""
         form = self.form.to_json() if self.form is not None else None
@@ -103,17 +109,24 @@ class Request:
                 noise=seal.noise(_typed(header.pop("scale"), float, int)),
                 privacy=Privacy(**privacy) if privacy is not None else None,
                 voters=_typed(header.pop("voters"), int),
-                events=tuple(event_from_json(event) for event in header.pop("events")),
+                events=_events(_typed(header.pop("events"), list)),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise WireError(f"a request has a missing or wrong field ({error})") from None
         if header:
             raise WireError(f"a request has unknown fields {sorted(header)}")
-        if len(request.events) > _MOST_EVENTS:
-            raise WireError(f"a run must have at most {_MOST_EVENTS} events, but got {len(request.events)}")
         if not _RUN.fullmatch(request.run):
             raise WireError("a run id must be 32 hex digits")
         return request
+
+
+def _events(raw: list[Any]) -> tuple[Event, ...]:
+    """The announced events; too many, or too many different ones, are refused before anybody computes their cost."""
+    if len(raw) > _MOST_EVENTS:
+        raise WireError(f"a run must have at most {_MOST_EVENTS} events, but got {len(raw)}")
+    events = tuple(event_from_json(event) for event in raw)
+    check_events(events)
+    return events
 
 
 def _typed(value: Any, *kinds: type) -> Any:

@@ -16,6 +16,7 @@ import numpy as np
 
 from hushtune.core.arrays import FloatArray
 from hushtune.core.errors import CacheError, SettingError
+from hushtune.core.files import make_private, own
 from hushtune.core.space import Config, config_key
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _TABLE = """CREATE TABLE IF NOT EXISTS trials (
 _SEARCHES = """CREATE TABLE IF NOT EXISTS searches (
     data TEXT, objective TEXT, search TEXT, number INTEGER, config TEXT, loss REAL,
     PRIMARY KEY (data, objective, search, number)) WITHOUT ROWID"""
-_FAILURE = "failed"  # in place of a config's key, which is always JSON
+_FAILURE = "failed at "  # in place of a config's key, which is always JSON
 
 
 class TrialStore:
@@ -47,7 +48,9 @@ class TrialStore:
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_private(self.path)
+            for beside in ("-wal", "-shm"):
+                own(Path(f"{self.path}{beside}"))
             with closing(sqlite3.connect(self.path, timeout=60, isolation_level=None)) as db:
                 if not self._made:
                     db.execute("PRAGMA journal_mode=WAL")
@@ -100,14 +103,14 @@ class TrialStore:
             db.executemany("INSERT OR IGNORE INTO searches VALUES (?,?,?,?,?,?)", rows)
             db.execute("COMMIT")
 
-    def put_failure(self, data: str, objective: str, seed: int) -> None:
-        """Remembers that the objective failed on this data."""
+    def put_failure(self, data: str, objective: str, seed: int, asked: str) -> None:
+        """Remembers that the objective failed on this data when this was asked of it."""
         with self._open() as db:
-            db.execute("INSERT OR REPLACE INTO trials VALUES (?,?,?,?,NULL)", (data, objective, seed, _FAILURE))
+            db.execute("INSERT OR REPLACE INTO trials VALUES (?,?,?,?,NULL)", (data, objective, seed, _FAILURE + asked))
 
-    def has_failure(self, data: str, objective: str, seed: int) -> bool:
+    def has_failure(self, data: str, objective: str, seed: int, asked: str) -> bool:
         """Whether `put_failure` was called for it."""
-        key = (data, objective, seed, _FAILURE)
+        key = (data, objective, seed, _FAILURE + asked)
         with self._open() as db:
             found = db.execute("SELECT 1 FROM trials WHERE data=? AND objective=? AND seed=? AND config=?", key)
             return found.fetchone() is not None
@@ -124,7 +127,7 @@ class Passing(TrialStore):
         super().__init__(kept.path)
         self._trials: dict[tuple[str, str, int], dict[str, float]] = {}
         self._searches: dict[tuple[str, str, str], list[tuple[Config, float]]] = {}
-        self._failures: dict[tuple[str, str, int], bool] = {}
+        self._failures: dict[tuple[str, str, int, str], bool] = {}
 
     def get(self, data: str, objective: str, seed: int) -> dict[str, float]:
         """The losses by config, read from the store once."""
@@ -149,14 +152,14 @@ class Passing(TrialStore):
         own = self._searches.setdefault((data, objective, search), [])
         own += found[len(own) - start :]
 
-    def put_failure(self, data: str, objective: str, seed: int) -> None:
+    def put_failure(self, data: str, objective: str, seed: int, asked: str) -> None:
         """Kept in the store."""
-        super().put_failure(data, objective, seed)
-        self._failures[data, objective, seed] = True
+        super().put_failure(data, objective, seed, asked)
+        self._failures[data, objective, seed, asked] = True
 
-    def has_failure(self, data: str, objective: str, seed: int) -> bool:
+    def has_failure(self, data: str, objective: str, seed: int, asked: str) -> bool:
         """Whether scoring has failed before, read from the store once."""
-        key = (data, objective, seed)
+        key = (data, objective, seed, asked)
         if key not in self._failures:
             self._failures[key] = super().has_failure(*key)
         return self._failures[key]

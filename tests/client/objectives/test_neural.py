@@ -217,3 +217,19 @@ def test_a_long_gradient_is_shortened_for_each_config_alone() -> None:
     for end, lr in zip(ends, (1.0, 0.1), strict=True):
         moved = sum(float((rows.weights[name][end] - before[name][0]).square().sum()) for name in before)
         assert moved**0.5 == pytest.approx(2.0 * lr, rel=1e-4)
+
+
+def test_texts_reach_a_network_only_if_the_owner_lists_them() -> None:
+    objective = ht.TorchObjective(mlp, options={"activation": ["relu", "tanh"]})
+    objective.check(ht.Space(lr=ht.Float(0.1, 1.0), width=ht.Int(4, 9), activation=ht.Choice(["relu", None])))
+    for knobs, message in (
+        ({"activation": ht.Choice(["relu", "os.system"])}, "knob 'activation' may have texts only that .* 'os.system'"),
+        ({"weights": ht.Choice(["/tmp/weights"])}, "knob 'weights' may have texts only that the client's owner lists"),
+        ({"lr": ht.Choice(["fast"])}, "knob 'lr' of the optimiser must be a number or a boolean"),
+        ({"lr": ht.Choice([None])}, "knob 'lr' of the optimiser must be a number or a boolean"),
+    ):
+        with pytest.raises(ht.SettingError, match=message):
+            objective.check(ht.Space(**knobs))
+    assert objective.fingerprint() == ht.TorchObjective(mlp).fingerprint()
+    with pytest.raises(ht.SettingError, match="options must list texts"):
+        ht.TorchObjective(mlp, options={"activation": "relu"})  # type: ignore[dict-item]

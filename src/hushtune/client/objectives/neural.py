@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from hushtune.client.objectives.options import Options, check_options, check_undeclared, values_of
 from hushtune.client.rows import Split, held_out
 from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import integer, number
@@ -78,6 +79,7 @@ class TorchObjective:
             configs for a private training, which will clip and have noise; here they protect nothing.
         limit: bytes that configs trained at one time may take; more are trained in turns.
         threads: of this process.
+        options: by knob of the network, the texts that it may have. Default: numbers, booleans and None only.
     """
 
     module: Callable[..., nn.Module]
@@ -93,6 +95,7 @@ class TorchObjective:
     noise: float = 0.0
     limit: int = 500_000_000
     threads: int = 1
+    options: Options = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.optimiser not in _OPTIMISERS:
@@ -105,6 +108,7 @@ class TorchObjective:
         if self.clip is not None:
             number("clip", self.clip, 0, 1e6, "(]")
         number("noise", self.noise, 0, 1e6)
+        check_options(self.options)
         allowed = _OPTIMISERS[self.optimiser]
         for name in (*self.knobs.values(), *self.fixed):
             if name not in allowed:
@@ -112,18 +116,23 @@ class TorchObjective:
 
     def fingerprint(self) -> str:
         """Equal for equal networks, settings and PyTorch."""
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("limit", "threads")}
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("limit", "threads", "options")}
         return fingerprint([own, torch.__version__])
 
     def check(self, space: Space) -> None:
-        """Refuses a mapping of names that the space does not have.
+        """Refuses a mapping of names that the space does not have, and texts that nobody has allowed.
 
         Args:
-            space: what will be tuned.
+            space: holds all that will be tried.
         """
         for name in self.knobs:
             if name not in space.knobs:
                 raise SettingError(f"knobs maps '{name}', but the space has {sorted(space.knobs)}")
+        for name, knob in space.knobs.items():
+            if self._role(name) is None:
+                check_undeclared(name, knob, self.options)
+            elif not all(isinstance(value, int | float) for value in values_of(knob)):
+                raise SettingError(f"knob '{name}' of the optimiser must be a number or a boolean, but got {knob}")
 
     def check_data(self, data: Any) -> None:
         """Refuses a kind of data it cannot use.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from hushtune.client.failures import loss_or_nan
+from hushtune.client.objectives.options import Options, check_options
+from hushtune.client.objectives.parameters import check_parameter, declares
 from hushtune.client.rows import Split
 from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import in_words, integer, number
@@ -31,6 +33,8 @@ class SklearnObjective:
         cv: number of folds for cross-validation instead.
         split: your own `split(data, seed)` that returns pairs (train, held out), each with X and y; for data
             that has no `take`.
+        options: by parameter, the texts that it may be set to, if scikit-learn does not declare them itself: those of
+            other libraries' estimators, and of your own.
     """
 
     estimator: Any
@@ -38,6 +42,7 @@ class SklearnObjective:
     validation: float = 0.2
     cv: int | None = None
     split: Callable[[Any, int], Sequence[tuple[Any, Any]]] | None = None
+    options: Options = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         from sklearn.metrics import get_scorer_names
@@ -57,26 +62,27 @@ class SklearnObjective:
             integer("cv", self.cv, 2)
         if self.split is not None and not callable(self.split):
             raise SettingError(f"split must be a function of (data, seed), but got {self.split!r}")
+        check_options(self.options)
+        for name in self.options:
+            if name not in (known := self.estimator.get_params()):
+                raise SettingError(f"options are for parameters, which are {sorted(known)}, but got '{name}'")
+            if declares(self.estimator, name):
+                raise SettingError(f"options are for what scikit-learn does not declare, but it does declare '{name}'")
 
     def fingerprint(self) -> str:
-        """Equal for equal estimators, metrics and splits under the same scikit-learn."""
+        """Equal for equal estimators, metrics and splits under the same scikit-learn, whatever may be tuned."""
         import sklearn
 
         return fingerprint([self.estimator, self.metric, self.validation, self.cv, self.split, sklearn.__version__])
 
     def check(self, space: Space) -> None:
-        """Refuses a space with a knob that the estimator does not have.
+        """Refuses a knob that the estimator does not have, that is never tuned, or that may not have such values.
 
         Args:
-            space: what will be tuned.
+            space: holds all that will be tried.
         """
-        known = self.estimator.get_params()
-        for name in space.knobs:
-            if name not in known:
-                raise SettingError(
-                    f"knob '{name}' must be a parameter of {type(self.estimator).__name__}, "
-                    f"but its parameters are {sorted(known)}"
-                )
+        for name, knob in space.knobs.items():
+            check_parameter(self.estimator, name, knob, self.options)
 
     def check_data(self, data: Any) -> None:
         """Refuses a kind of data it cannot use (which kind is public; what is in it is not looked at).

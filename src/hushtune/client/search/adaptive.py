@@ -58,6 +58,10 @@ class Adaptive(Search):
         """Each has its trials."""
         return parties * self.trials
 
+    def reach(self, domain: Domain) -> tuple[Space, ...]:
+        """All of the space: whatever candidates there are, clients search."""
+        return (space_of(domain),)
+
     def fill(
         self,
         parties: Sequence[Party],
@@ -75,18 +79,25 @@ class Adaptive(Search):
         tasks = {at: task for at, task in first.items() if task is not None}
         bar = self._begun(parties, tasks, space, key, advance)
         searching, queue = len(tasks), deque(tasks.items())
-        for at, outcome in failures.attempts(search_on, queue, jobs, apart):
+        bounded = any(party.allowance.bounded for party in parties)
+        allowed = (lambda at: (parties[at].allowance, _count_of(tasks[at]))) if bounded else None
+        for at, outcome in failures.attempts(search_on, queue, jobs, apart, allowed):
             party = parties[at]
+            if outcome is failures.LATE and not party.allowance.over:
+                tasks[at] = _slower(tasks[at])
+                queue.append((at, tasks[at]))
+                continue
             if isinstance(outcome, Failure):
                 piece, *others = self._pieces(self._missing(party, space, key))
                 searching -= 1
-                failures.fail(party, self.seed, outcome)
+                failures.fail(party, self.seed, key, outcome)
                 bar.count(piece, at)
                 bar.owe(others, bar.done + searching, searching)
                 continue
             party.keep_search(key, len(party.searched(key)), outcome)
             bar.count(len(outcome), at)
             if (more := self._next(party, space, key, private)) is not None:
+                tasks[at] = more
                 queue.append((at, more))
         bar.end()
 
@@ -135,7 +146,7 @@ class Adaptive(Search):
 
     def _next(self, party: Party, space: Space, key: str, private: bool) -> Task | None:
         """The next piece of a client's search; None if there is none, or nothing to search on, or it cannot."""
-        return failures.work_of(party, self.seed, private, lambda: self._piece(party, space, key), "search")
+        return failures.work_of(party, self.seed, key, private, lambda: self._piece(party, space, key), "search")
 
     def _piece(self, party: Party, space: Space, key: str) -> Task | None:
         missing = self._missing(party, space, key)
@@ -143,6 +154,17 @@ class Adaptive(Search):
             return None
         count, *_ = self._pieces(missing)
         return (party.objective, party.data, space, self.found(party, space), count, self.sampler, self.seed)
+
+
+def _count_of(task: Task) -> int:
+    """How many trials a piece of a search makes."""
+    return int(task[4])
+
+
+def _slower(task: Task) -> Task:
+    """A piece that took too long, once more: with one trial, or, if it had one, without scoring it."""
+    objective, data, space, known, count, sampler, seed = task
+    return (objective if count > 1 else None, data, space, known, 1, sampler, seed)
 
 
 def search_from_json(raw: Mapping[str, Any]) -> Search:
@@ -161,9 +183,12 @@ def _need_torch() -> None:
 
 
 def search_on(
-    objective: Objective, data: Any, space: Space, known: Sequence[Trial], count: int, sampler: str, seed: int
+    objective: Objective | None, data: Any, space: Space, known: Sequence[Trial], count: int, sampler: str, seed: int
 ) -> list[Trial]:
-    """`count` more trials after those that are known. A config that fails has a loss of NaN."""
+    """`count` more trials after those that are known. A config that fails has a loss of NaN.
+
+    Without an objective nothing is scored: every trial has failed.
+    """
     import optuna
 
     with _quiet_optuna():
@@ -186,7 +211,7 @@ def _quiet_optuna() -> Iterator[None]:
 
 
 def _trials(
-    study: Any, objective: Objective, data: Any, space: Space, numbers: Iterable[int], sampler: str, seed: int
+    study: Any, objective: Objective | None, data: Any, space: Space, numbers: Iterable[int], sampler: str, seed: int
 ) -> list[Trial]:
     import optuna
 
@@ -194,12 +219,14 @@ def _trials(
     for number in numbers:
         study.sampler = _sampler(sampler, seed, number)
         trial = study.ask(space.knobs)
-        (loss,) = checked_losses(objective, [dict(trial.params)], data, seed)
-        if np.isfinite(loss):
-            study.tell(trial, float(loss))
+        loss = np.full(1, np.nan)
+        if objective is not None:
+            loss = checked_losses(objective, [dict(trial.params)], data, seed)
+        if np.isfinite(loss[0]):
+            study.tell(trial, float(loss[0]))
         else:
             study.tell(trial, state=optuna.trial.TrialState.FAIL)
-        found.append((dict(trial.params), float(failures.finite_or_nan(loss))))
+        found.append((dict(trial.params), float(failures.finite_or_nan(loss)[0])))
     return found
 
 
