@@ -53,7 +53,7 @@ class Wire:
     pinned: bool = False
     seed: int | None = None
     objective: Any = distance
-    policy: ht.Policy | None = None
+    policy: ht.Policy | None = None  # None: what `tune` asks for is what the clients' owners allow
     states: dict[str, bytes] = field(default_factory=dict)
     seen: list[Seen] = field(default_factory=list)
     fail: Callable[[str, str], str | None] = lambda trip, node: None
@@ -63,13 +63,15 @@ class Wire:
         self.names = [f"client-{at}" for at in range(self.clients)]
         self.nodes = [f"node-{100 + at}" for at in range(self.clients)]
         self.identities = [ht.Identity(hashlib.sha256(name.encode()).digest()) for name in self.names]
+        self.agreed = agreeing(ht.Privacy(1.0), ht.Masked())
         self.roster: Roster | None = None
         if self.pinned:
             self.roster = Roster(tuple(self.names), tuple(i.public for i in self.identities), b"r" * 32)
 
     def client(self, at: int) -> ht.Client:
         identity = self.identities[at] if self.pinned else None
-        return ht.Client(lambda: data_of(at), self.objective, policy=self.policy, identity=identity)
+        policy = self.policy or (self.agreed if self.seed is None else None)
+        return ht.Client(lambda: data_of(at), self.objective, policy=policy, identity=identity)
 
     def endpoint(self, node: str) -> Endpoint:
         at = self.nodes.index(node)
@@ -105,10 +107,20 @@ class Wire:
             "simulation": None if self.seed is None else ht.Simulation(self.seed),
             "observer": ht.Silent(),
         }
-        return ht.tune(federation or self.federation(), CANDIDATES, **{**given, **changes})
+        settings = {**given, **changes}
+        self.agreed = agreeing(settings["privacy"], settings["seal"])
+        return ht.tune(federation or self.federation(), CANDIDATES, **settings)
 
     def ledger(self, at: int) -> ht.Ledger:
         return ht.Ledger(self.home / f"machine-{at}" / "clients" / self.names[at] / "ledger.db")
+
+
+def agreeing(privacy: ht.Privacy | None, seal: ht.Seal) -> ht.Policy:
+    """The policy of an owner who allows just this."""
+    if privacy is None:
+        return ht.Policy(exact=True, seals=(seal.name,))
+    own: dict[str, Any] = {"units": (privacy.unit,), "neighbours": (privacy.neighbours,), "seals": (seal.name,)}
+    return ht.Policy(epsilon=privacy.epsilon, delta=privacy.delta, **own)
 
 
 def trip_of(letter: bytes) -> str:

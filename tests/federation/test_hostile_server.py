@@ -15,6 +15,8 @@ import hushtune as ht
 from hushtune.core.roster import Roster
 from hushtune.core.wire import pack, unpack
 from hushtune.federation.envelope import Answer, Letter
+from hushtune.privacy.anchor import Anchor
+from hushtune.privacy.ledger_rows import state_of
 from hushtune.seals.masked import crypto, shamir
 from hushtune.seals.masked.pact import ADVERT_BYTES, SIGNATURE_BYTES, Members, by_number, to_numbers
 
@@ -143,7 +145,7 @@ def test_an_inflated_roster_is_refused_if_pinned(tmp_path: Path) -> None:
     inflated = Roster(names, (*wire.roster.keys, *(g.public for g in ghosts)), wire.roster.seed)
     honest.roster = inflated
     with pytest.raises(ht.AbortedError):
-        wire.tune(honest)
+        wire.tune(honest, seal=ht.Masked())
     assert {reason_of(seen.answer) for seen in wire.seen} == {
         "the request's roster is not the one this client was given"
     }
@@ -328,8 +330,9 @@ def test_keys_prepared_for_a_round_hide_one_input_only(tmp_path: Path, pinned: b
     wire.tune(method=ThreeVotes(), privacy=None)
     other = with_request(letters[1], step=2)
     assert request_of(other)["step"] == 2
-    with sqlite3.connect(wire.ledger(0).path) as db:  # as if step 2 had not come yet
+    with sqlite3.connect(wire.ledger(0).path) as db:  # as if step 2 had not come yet, ledger and anchor alike
         db.execute("DELETE FROM steps WHERE step IN ('step 2', '2 input')")
+        Anchor(wire.ledger(0).path).write(state_of(db))
     answer, _ = wire.endpoint("node-100").reply(other, before["input", "1"])
     assert "step '1 input' of this run was answered already, for another request" in reason_of(answer)
 
@@ -358,6 +361,9 @@ def test_a_state_without_its_ledger_is_of_no_use(tmp_path: Path) -> None:
     wire = Wire(tmp_path)
     letters = stopped_before(wire, "unmask")
     wire.ledger(1).path.unlink()
+    refusal = "ledger: it cannot be used; see the client's own log"
+    assert reason_of(wire.deliver("node-101", letters["node-101"])) == refusal
+    Anchor(wire.ledger(1).path).path.unlink()
     assert "ledger does not know the run" in reason_of(wire.deliver("node-101", letters["node-101"]))
 
 
@@ -365,7 +371,7 @@ def test_a_state_without_its_ledger_is_of_no_use(tmp_path: Path) -> None:
 
 
 def test_a_masked_run_does_not_go_on_in_the_clear(tmp_path: Path) -> None:
-    wire = Wire(tmp_path, pinned=True)
+    wire = Wire(tmp_path, pinned=True, policy=ht.Policy(exact=True, seals=("masked", "clear")))
     wire.tune(method=ThreeVotes(), privacy=None)
     letter = sent(wire, "input", "node-101")
     run = {**request_of(letter), "step": 5, "seal": {"name": "clear", "dropouts": 0.4, "corrupt": 0.1}}
@@ -385,12 +391,12 @@ def test_two_nodes_that_share_a_ledger_by_mistake_do_not_count_twice(tmp_path: P
         assert "answered already, for another request" in result.dropped["node-103"]
 
 
-def test_keys_alone_fix_no_limit(tmp_path: Path) -> None:
-    wire = Wire(tmp_path)
+def test_the_first_epsilon_that_a_server_asks_for_is_nobodys_limit(tmp_path: Path) -> None:
+    wire = Wire(tmp_path, policy=ht.Policy(epsilon=3.0, delta=1e-4))
     stopped_before(wire, "shares", privacy=ht.Privacy(2.0))
-    assert [wire.ledger(at).limit() for at in range(5)] == [None] * 5
+    assert [wire.ledger(at).limit() for at in range(5)] == [ht.Privacy(3.0, 1e-4).budget] * 5
     wire.tune(privacy=ht.Privacy(1.0))
-    assert [wire.ledger(at).limit() for at in range(5)] == [ht.Privacy(1.0).budget] * 5
+    assert [wire.ledger(at).limit() for at in range(5)] == [ht.Privacy(3.0, 1e-4).budget] * 5
 
 
 def test_an_identity_without_a_roster_is_not_used(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import pytest
 from tests.federation.harness import CANDIDATES, ThreeVotes, Wire, data_of, distance
 
 import hushtune as ht
+from hushtune.core.secret import Secret
+from hushtune.federation.endpoint import Endpoint
 from hushtune.federation.envelope import Answer, Letter
 from hushtune.methods.base import Facts
 from hushtune.seals.base import Seal
@@ -173,7 +175,7 @@ def test_one_lost_before_its_input_and_one_after(tmp_path: Path, pinned: bool) -
         expected[np.argmin([abs(c["x"] - np.mean(data_of(at)[1])) for c in CANDIDATES])] += 1
     assert result.opened[0].blocks["votes"] == expected.tolist()
     assert f"not counted: {name(1)}" in result.statement
-    assert f"out of reach before the sum was opened: {name(3)}" in result.statement
+    assert f"of no help in opening the sum: {name(3)}" in result.statement
     assert result.to_json()["clients"]["late"] == [{"client": name(3), "reason": "no reply within 600 s"}]
 
 
@@ -394,3 +396,17 @@ def test_without_nodes_there_is_no_run(tmp_path: Path) -> None:
     wire.nodes = []
     with pytest.raises(ht.SettingError, match="no node is connected"):
         wire.federation()
+
+
+def test_a_clients_secret_outlives_its_process_and_a_simulation_keeps_none(tmp_path: Path) -> None:
+    client = ht.Client(data_of(0), distance)
+
+    def derived(home: str, seed: int | None = None) -> bytes:
+        endpoint = Endpoint(client, "a", "node-1", tmp_path / home, None, seed, 1)
+        return endpoint._party("node-1").secret.derived("parts")
+
+    assert derived("one") == derived("one") != derived("two")
+    assert derived("three", 5) == derived("four", 5) == Secret.simulated(5, "a").derived("parts") != derived("three", 6)
+    assert [path.parent for path in sorted(tmp_path.glob("**/secret.key"))] == [
+        tmp_path / home / "clients" / "a" for home in ("one", "two")
+    ]

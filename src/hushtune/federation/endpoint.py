@@ -13,16 +13,17 @@ from typing import Any
 
 from hushtune.client.client import Client
 from hushtune.client.failures import kept_inside
-from hushtune.client.objectives.base import check_data, check_space
+from hushtune.client.objectives.base import check_data
 from hushtune.client.party import Party
 from hushtune.client.release import Session, refused, respond, seat_of
 from hushtune.client.request import Request
 from hushtune.client.trials import TrialStore
 from hushtune.core.errors import CacheError, RefusedError, SettingError, WireError, described
+from hushtune.core.files import make_folder, own
 from hushtune.core.observer import unseen
 from hushtune.core.randomness import SimulatedRandomness, SystemRandomness
 from hushtune.core.roster import Id, Roster
-from hushtune.core.space import space_of
+from hushtune.core.secret import Secret
 from hushtune.core.wire import unpack
 from hushtune.federation.envelope import Answer, Letter, proof_text
 from hushtune.privacy.ledger import Ledger
@@ -58,6 +59,10 @@ class Endpoint:
         name = self._name if self._roster is not None else self._node
         party = self._party(name)
         try:
+            make_folder(self._home)
+            own(party.folder, folder=True)
+            own(party.store.path)
+            party.secret.make()
             letter = Letter.from_bytes(content)
             reply, state = self._respond(letter, party, json.loads(state) if state else {})
         except CacheError as error:
@@ -76,11 +81,22 @@ class Endpoint:
         return Answer(reply, name, self._seed is not None, proof).to_bytes(), state
 
     def _party(self, name: Id) -> Party:
-        self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = self._home / "clients" / self._name
         ledger = None if self._seed is not None else self._client.ledger or Ledger(folder / "ledger.db")
         store = TrialStore(self._home / "trials.db")
-        return Party(name, self._client, store, folder, SystemRandomness(), ledger, detached=True, own=self._name)
+        secret = Secret.kept(folder) if self._seed is None else Secret.simulated(self._seed, self._name)
+        return Party(
+            name,
+            self._client,
+            store,
+            folder,
+            SystemRandomness(),
+            ledger,
+            secret=secret,
+            detached=True,
+            tells=self._seed is not None,
+            own=self._name,
+        )
 
     def _respond(self, letter: Letter, party: Party, state: dict[str, Any]) -> tuple[bytes, bytes]:
         run = str(unpack(letter.message)[0].get("run"))
@@ -108,8 +124,7 @@ class Endpoint:
     def _prepare(self, request: Request, party: Party) -> None:
         """Searches as the query asks for, in other processes: what kills one of them is nobody else's business."""
         search, domain = request.query.scored
-        private, objective = request.privacy is not None, self._client.objective
-        check_space(objective, space_of(domain))
+        private, objective = request.privacy is not None and not party.tells, self._client.objective
         if not private and party.loaded():
             check_data(objective, party.data)  # with an epsilon, data of the wrong kind is a failure that nobody sees
         units = party.parts(request.parts)

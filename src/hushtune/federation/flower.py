@@ -14,6 +14,7 @@ In the ServerApp, inside `@app.main()`:
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,10 +25,11 @@ from hushtune.client.objectives.base import Objective
 from hushtune.client.release import refused
 from hushtune.client.simulation import Simulation
 from hushtune.core.checks import integer, kind, number
-from hushtune.core.errors import SettingError, missing
+from hushtune.core.errors import SettingError, described, missing
 from hushtune.core.identity import Identity
 from hushtune.core.observer import Bars, Observer
 from hushtune.core.roster import Id, Roster
+from hushtune.core.space import Space
 from hushtune.federation.base import Dropped
 from hushtune.federation.endpoint import Endpoint
 from hushtune.federation.envelope import Answer
@@ -40,6 +42,7 @@ try:
     from flwr.app import ConfigRecord, Context, Message, RecordDict
     from flwr.clientapp import ClientApp
     from flwr.serverapp import Grid
+    from flwr.superlink.grid import InMemoryGrid
 except ImportError as error:
     raise missing("hushtune.flower", "flower", error) from None
 
@@ -67,6 +70,7 @@ def register(
     objective: Objective,
     *,
     data: Callable[[Context], Any],
+    space: Space | None = None,
     policy: Policy | str | Path | None = None,
     roster: Roster | str | Path | None = None,
     identity: Identity | str | Path | None = None,
@@ -79,18 +83,26 @@ def register(
     What protects the client is better set by its operator than by the app, which the server ships; these entries of
     `--node-config` go before the arguments: `hushtune-home`, `hushtune-policy` (a TOML file), `hushtune-roster`,
     `hushtune-identity`, `hushtune-jobs`, and `hushtune-name`, what the client's ledger goes by (default: its name in
-    the roster, else `client-` and the `partition-id`).
+    the roster, else `client-` and the `partition-id`), and `hushtune-simulation`, a seed.
+
+    A client takes part only in what its owner has allowed: without a policy, and without a limit in its ledger, it
+    refuses every run. Under Flower's own simulation engine all nodes are one person's: there a client is marked as
+    simulated, whatever a server says.
 
     Args:
         app: the ClientApp.
         objective: how the client scores configs.
         data: called with Flower's context, when the data is first needed; gives the client's own data.
-        policy: what the client accepts, whatever the server asks, or a TOML file of it. Default: all its ledger allows.
+        policy: what the client accepts, whatever the server asks, or a TOML file of it. Default: what its ledger's
+            limit allows, under seals that hide every contribution.
+        space: the knobs that a request may set, with their types and ranges; other candidates are refused before
+            anything is scored. A policy may name a space too; then both hold. Default: the objective's own check.
         roster: the pinned roster, or its file. Default: the server's word is taken for who takes part.
         identity: the client's signing key, or its file; needed if a roster is pinned.
         home: folder of ledger and cached trials. Default: $HUSHTUNE_HOME, else .hushtune in the current folder.
         jobs: processes for scoring. Default: one per core.
-        simulation: marks this client as simulated: seeded, no ledger. It then counts in marked simulations only.
+        simulation: marks this client as simulated: seeded, no ledger, and its errors are shown. It then counts in
+            marked simulations only. Default: under Flower's simulation engine `Simulation(0)`, else none.
     """
     if not isinstance(app, ClientApp):
         raise SettingError(f"app must be a flwr.clientapp.ClientApp, but got {type(app).__name__}")
@@ -107,28 +119,40 @@ def register(
         ("simulation", simulation, (Simulation,)),
     ):
         kind(name, value, *wanted)
-    Client(lambda: None, objective)  # refuses what is no objective
+    Client(lambda: None, objective, space=space)  # refuses what is no objective, and no space
 
     def answer(message: Message, context: Context) -> Message:
         """One message of a run."""
         node = node_name(context.node_id)
+        marked = simulation or (Simulation(0) if _simulated_here() else None)
         try:
-            given = NodeSettings(context.node_config, policy, roster, identity, home, jobs)
-            client = Client(lambda: data(context), objective, policy=given.policy, identity=given.identity)
-            seed = simulation.seed if simulation is not None else None
-            endpoint = Endpoint(client, given.name, node, given.home, given.roster, seed, given.jobs)
+            given = NodeSettings(context.node_config, policy, roster, identity, home, jobs, marked)
+            client = Client(lambda: data(context), objective, policy=given.policy, identity=given.identity, space=space)
+            endpoint = Endpoint(client, given.name, node, given.home, given.roster, given.seed, given.jobs)
             content, state = endpoint.reply(_bytes_of(message.content), _bytes_of(context.state))
             _keep_state(context, state)
         except Exception as error:  # nothing of this depends on data, but it is nobody else's business either
             log.error("hushtune: this client cannot take part: %s", error)
-            reply = refused("this client is not set up; see what its SuperNode printed")
-            content = Answer(reply, node, simulation is not None, b"").to_bytes()
+            why = "see what its SuperNode printed" if marked is None else described(error)
+            reply = refused(f"this client is not set up; {why}")
+            content = Answer(reply, node, marked is not None, b"").to_bytes()
         return Message(_record_of(content), reply_to=message)
 
     try:
         app.query(_ACTION)(answer)
     except ValueError:
         raise SettingError("hushtune must be registered once for each ClientApp, but it is there already") from None
+
+
+def _simulated_here() -> bool:
+    """Whether Flower's simulation engine runs this process: then it is one of the engine's actors.
+
+    Nothing that a server sends decides this.
+    """
+    ray = sys.modules.get("ray")
+    if "flwr.simulation.ray_transport.ray_actor" not in sys.modules or ray is None or not ray.is_initialized():
+        return False
+    return ray.get_runtime_context().get_actor_id() is not None
 
 
 def _keep_state(context: Context, state: bytes) -> None:
@@ -153,7 +177,8 @@ class FlowerFederation(RemoteFederation):
             many as the roster names; without one, those that are connected now.
         timeout: seconds for each trip; who has not answered by then has dropped out. Scoring is part of the first one.
         home: folder of the coordinator's ledgers. Default: $HUSHTUNE_HOME, else .hushtune in the current folder.
-        simulated: whether runs are marked as simulations; only clients that are registered with such a mark count.
+        simulated: whether runs are marked as simulations; only clients that are marked as well count. Default: True
+            under Flower's own simulation engine, else False.
         observer: is told while nodes are waited for.
     """
 
@@ -165,7 +190,7 @@ class FlowerFederation(RemoteFederation):
         nodes: int | None = None,
         timeout: float = 600.0,
         home: str | Path | None = None,
-        simulated: bool = False,
+        simulated: bool | None = None,
         observer: Observer = Bars(),
     ) -> None:
         if not (hasattr(grid, "send_and_receive") and hasattr(grid, "get_node_ids")):
@@ -187,7 +212,8 @@ class FlowerFederation(RemoteFederation):
                 "SuperNodes, ask for fewer nodes or raise the timeout"
             )
         place = Path(home) if home is not None else default_home()
-        super().__init__(sorted(self._ids), self._send, place.resolve(), pinned, simulated)
+        marked = isinstance(grid, InMemoryGrid) if simulated is None else simulated
+        super().__init__(sorted(self._ids), self._send, place.resolve(), pinned, marked)
 
     def _send(self, letters: Mapping[Id, bytes]) -> Mapping[Id, bytes | Dropped]:
         """One message per node; replies are matched by the id of the message they answer."""

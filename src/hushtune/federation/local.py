@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hushtune.client.asked import allows
 from hushtune.client.client import Client
 from hushtune.client.objectives.base import check_data, check_space
 from hushtune.client.party import Party
@@ -18,14 +19,16 @@ from hushtune.client.rows import WHOLE, Parts
 from hushtune.client.search.adaptive import Adaptive
 from hushtune.client.search.base import Search
 from hushtune.client.trials import TrialStore
+from hushtune.client.work import Allowance
 from hushtune.core.checks import in_words, integer, kind
 from hushtune.core.errors import AbortedError, LedgerError, SettingError
-from hushtune.core.files import create_once
+from hushtune.core.files import create_once, make_folder, own
 from hushtune.core.fingerprint import fingerprint
 from hushtune.core.observer import Observer
 from hushtune.core.processes.pool import default_jobs
 from hushtune.core.randomness import SimulatedRandomness, SystemRandomness
 from hushtune.core.roster import Id, Roster, check_name
+from hushtune.core.secret import Secret
 from hushtune.core.space import Domain, Space
 from hushtune.federation.base import Dropped, Federation, Traffic, for_clients
 from hushtune.privacy.charges import Charge
@@ -73,7 +76,7 @@ class LocalFederation(Federation):
         if jobs is not None:
             integer("jobs", jobs, 1, 1024)
         self.home = home or default_home()
-        self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(self.home)
         self.jobs = jobs or default_jobs()
         store = TrialStore(self.home / "trials.db")
         store.check()
@@ -81,16 +84,30 @@ class LocalFederation(Federation):
         self.traffic = Traffic()
         self.simulated = seed is not None
         self.parties = {
-            id_: Party(id_, client, store, self.home, SystemRandomness(), place=(at, len(clients)))
+            id_: self._party(id_, client, store, seed, (at, len(clients)))
             for at, (id_, client) in enumerate(zip(self.roster.ids, clients, strict=True))
         }
         self._settle(seed)
 
+    def _party(self, id_: Id, client: Client, store: TrialStore, seed: int | None, place: tuple[int, int]) -> Party:
+        folder = self.home / "clients" / id_
+        secret = Secret.kept(folder) if seed is None else Secret.simulated(seed, id_)
+        return Party(
+            id_,
+            client,
+            store,
+            folder,
+            SystemRandomness(),
+            secret=secret,
+            place=place,
+            allowance=Allowance.of(client.policy),
+        )
+
     def _settle(self, seed: int | None) -> None:
-        """Gives every party its folder, its ledger and its randomness."""
+        """Gives every party its ledger and its randomness."""
         seen: dict[Path, Id] = {}
         for party in self.parties.values():
-            party.folder = self.home / "clients" / party.id
+            own(party.folder, folder=True)
             if seed is not None:
                 party.randomness = SimulatedRandomness(seed, party.id)
                 continue
@@ -140,13 +157,15 @@ class LocalFederation(Federation):
         """Refuses a run that too few clients' own ledgers allow, before anybody spends time on scoring."""
         refused = {}
         for party in self.parties.values():
-            if party.ledger is not None and party.ledger.exists:
-                try:
+            if party.ledger is None:
+                continue
+            try:
+                if party.ledger.exists:
                     with party.ledger.connected() as ledger:
                         if ledger.limit() is not None:
                             ledger.check(charge)
-                except LedgerError as error:
-                    refused[party.id] = str(error)
+            except LedgerError as error:
+                refused[party.id] = str(error)
         if len(self.roster) - len(refused) < needed:
             name, reason = next(iter(refused.items()))
             raise AbortedError(
@@ -163,8 +182,9 @@ class LocalFederation(Federation):
         parts: Parts = WHOLE,
         name: str = "scoring",
     ) -> None:
-        """Fills all trials, in parallel over clients, their parts and configs."""
-        parties = [part for party in self.parties.values() for part in party.parts(parts)]
+        """Fills all trials, in parallel over clients, their parts and configs; who refuses the configs scores none."""
+        able = [party for party in self.parties.values() if allows(party.client, search, domain)]
+        parties = [part for party in able for part in party.parts(parts)]
         own = isinstance(search, Adaptive)  # only then does each client have work of its own
         each = [f"{party.id} {party.part}".strip() for party in parties] if own else []
         with observer.phase(name, search.work(len(parties), domain), each) as advance:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hushtune.client.simulation import Simulation
 from hushtune.core.checks import integer, kind
 from hushtune.core.errors import SettingError
 from hushtune.core.identity import Identity
@@ -26,12 +27,14 @@ class NodeSettings:
     """What a client's operator set, and otherwise the app.
 
     Args:
-        config: the operator's: entries `hushtune-home`, `-name`, `-policy`, `-roster`, `-identity` and `-jobs`.
+        config: the operator's: entries `hushtune-home`, `-name`, `-policy`, `-roster`, `-identity`, `-jobs` and
+            `-simulation`, the seed of a marked simulation.
         policy: the app's, or its file.
         roster: the app's, or its file.
         identity: the app's, or its file.
         home: the app's.
         jobs: the app's.
+        simulation: the mark of the app, or of the engine.
     """
 
     def __init__(
@@ -42,8 +45,9 @@ class NodeSettings:
         identity: Identity | str | Path | None,
         home: str | Path | None,
         jobs: int | None,
+        simulation: Simulation | None = None,
     ) -> None:
-        found = own_settings(config, ("home", "name", "policy", "roster", "identity", "jobs"))
+        found = own_settings(config, ("home", "name", "policy", "roster", "identity", "jobs", "simulation"))
         for name in ("home", "policy", "roster", "identity"):
             kind(f"hushtune-{name}", found.get(name), str)
         self.home = Path(found.get("home") or home or default_home()).expanduser()
@@ -52,6 +56,8 @@ class NodeSettings:
         self.identity = loaded(Identity, found.get("identity", identity))
         wanted = found.get("jobs", jobs)
         self.jobs = default_jobs() if wanted is None else integer("hushtune-jobs", wanted, 1, 1024)
+        seed = found.get("simulation", simulation.seed if simulation is not None else None)
+        self.seed = None if seed is None else integer("hushtune-simulation", seed, 0)
         if self.roster is not None and self.identity is None:
             raise SettingError("a pinned roster needs an identity: set hushtune-identity in --node-config")
         self.name = self._name(config, found)

@@ -33,9 +33,12 @@ def partitions(count: int, **more: Any) -> list[dict[str, Any]]:
     return [{"partition-id": at, "num-partitions": count, "hushtune-jobs": 1, **more} for at in range(count)]
 
 
+LIMIT = ht.Policy(epsilon=1.0, delta=1e-5)
+
+
 def grid_of(configs: list[dict[str, Any]], **settings: Any) -> DirectGrid:
     app = ClientApp()
-    hushtune.flower.register(app, distance, **{"data": rows, **settings})
+    hushtune.flower.register(app, distance, **{"data": rows, "policy": ht.Policy(exact=True), **settings})
     return DirectGrid(app, configs)
 
 
@@ -142,7 +145,7 @@ def test_what_does_not_arrive_is_a_dropout_named_as_the_transport_saw_it(trip: i
 
 
 def test_too_many_are_lost(tmp_path: Path) -> None:
-    grid = grid_of(partitions(5))
+    grid = grid_of(partitions(5), policy=LIMIT)
     grid.tamper = lambda trip, message, reply: [] if trip == 2 and message.metadata.dst_node_id > 1001 else [reply]
     with pytest.raises(
         ht.AbortedError, match="3 of 5 clients must have sent an input, but got 2; .*nothing was opened"
@@ -240,12 +243,13 @@ def test_a_client_that_is_not_set_up_says_so_to_its_own_log_only(
 
 def test_a_ledger_goes_by_the_name_however_many_nodes_there_are(home: Path) -> None:
     """A federation that grows must not give a client a new ledger."""
-    tune(grid_of(partitions(5)), privacy=ht.Privacy(1.0))
+    tune(grid_of(partitions(5), policy=LIMIT), privacy=ht.Privacy(1.0))
     for config in (grown := partitions(11)):
         config["num-partitions"] = 11
-    (home / "coordinator" / "ledger-nodes.db").unlink()
+    for path in (home / "coordinator").iterdir():  # the ledger and its anchor
+        path.unlink()
     with pytest.raises(ht.AbortedError, match="ledger: its limit would be exceeded"):
-        tune(grid_of(grown), privacy=ht.Privacy(1.0), seal=ht.Masked(dropouts=0.1))
+        tune(grid_of(grown, policy=LIMIT), privacy=ht.Privacy(1.0), seal=ht.Masked(dropouts=0.1))
 
 
 def test_what_is_printed_while_waiting(capfd: pytest.CaptureFixture[str]) -> None:
@@ -256,6 +260,20 @@ def test_what_is_printed_while_waiting(capfd: pytest.CaptureFixture[str]) -> Non
     assert "secure sum: keys: asking 5 clients" in printed
     assert "secure sum: shares: asking 4 clients" in printed
     assert "4/5" in printed
+
+
+@pytest.mark.parametrize("whose", ["app", "operator"])
+def test_candidates_outside_the_space_that_was_named_are_refused(tmp_path: Path, whose: str) -> None:
+    """By the app, or in the operator's policy file."""
+    narrow, wide = ht.Space(x=ht.Float(0.0, 1.0)), ht.Space(x=ht.Float(0.0, 4.0))
+    (tmp_path / "policy.toml").write_text(
+        f'exact = true\n\n[space]\nx = {{ type = "float", low = 0, high = {1 if whose == "operator" else 4} }}\n'
+    )
+    configs = partitions(5, **{"hushtune-policy": str(tmp_path / "policy.toml")})
+    grid = grid_of(configs, space=narrow if whose == "app" else wide)
+    with pytest.raises(ht.AbortedError, match="space: knob 'x' must be a number from 0.0 to 1.0, but got 4.0"):
+        tune(grid)
+    assert tune(grid_of(partitions(5), space=wide)).dropped == {}
 
 
 def test_a_policy_file_of_the_operator_goes_before_the_apps(tmp_path: Path) -> None:
@@ -275,10 +293,35 @@ def test_a_marked_simulation_counts_only_where_both_sides_say_so() -> None:
     with pytest.raises(ht.AbortedError, match="the client is not marked as a simulation"):
         tune(grid_of(partitions(5)), simulation=mark)
     nodes = hushtune.flower.FlowerFederation(grid_of(partitions(5)))  # type: ignore[arg-type]
-    with pytest.raises(ht.SettingError, match="the federation is not marked as a simulation: mark both it and the run"):
+    with pytest.raises(ht.SettingError, match="the federation is not marked as a simulation, so that the run cannot"):
         ht.tune(nodes, CANDIDATES, method=ht.Vote(1), simulation=mark, observer=ht.Silent())
     with pytest.raises(ht.SettingError, match="reference figures need all clients in one process"):
         tune(grid_of(partitions(5)), simulation=ht.Simulation(3, reference=ht.Client(([[0]], [0]), distance)))
+
+
+def test_an_operator_may_mark_a_node_and_a_server_may_not(home: Path) -> None:
+    marked = partitions(5, **{"hushtune-simulation": 3})
+    found = tune(grid_of(marked, policy=None), simulation=ht.Simulation(3), privacy=ht.Privacy(1.0))
+    assert found.simulation is not None
+    assert not list(home.glob("clients/*/ledger.db"))
+    with pytest.raises(ht.AbortedError, match="the client is not marked as a simulation"):
+        tune(grid_of(partitions(5), policy=None), simulation=ht.Simulation(3), privacy=ht.Privacy(1.0))
+
+
+def test_without_a_policy_or_a_limit_a_node_refuses_every_run(home: Path) -> None:
+    for privacy, message in ((ht.Privacy(0.1), "no limit: this client's owner has set none"), (None, "exact = true")):
+        with pytest.raises(ht.AbortedError, match=message):
+            tune(grid_of(partitions(5), policy=None), privacy=privacy)
+    assert not list(home.glob("clients/*/ledger.db"))
+
+
+def test_a_marked_node_tells_what_went_wrong(home: Path) -> None:
+    def broken(context: Context) -> Any:
+        raise FileNotFoundError(f"rows-{context.node_config['partition-id']}.csv")
+
+    mark = ht.Simulation(3)
+    with pytest.raises(ht.AbortedError, match=r"node-1000: refused: objective failed: .*rows-0\.csv"):
+        tune(grid_of(partitions(5), data=broken, simulation=mark), simulation=mark, privacy=ht.Privacy(1.0))
 
 
 @pytest.mark.parametrize(
@@ -307,6 +350,8 @@ def test_bad_settings_of_the_client() -> None:
         hushtune.flower.register(ClientApp(), distance, data=[1, 2])  # type: ignore[arg-type]
     with pytest.raises(ht.SettingError, match="policy must be a Policy"):
         hushtune.flower.register(ClientApp(), distance, data=rows, policy=3)  # type: ignore[arg-type]
+    with pytest.raises(ht.SettingError, match="space must be a Space"):
+        hushtune.flower.register(ClientApp(), distance, data=rows, space=3)  # type: ignore[arg-type]
     with pytest.raises(ht.SettingError, match="how the client scores configs, but got None"):
         hushtune.flower.register(ClientApp(), None, data=rows)  # type: ignore[arg-type]
     with pytest.raises(ht.SettingError, match="grid must be the Grid that Flower gives"):

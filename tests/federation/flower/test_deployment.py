@@ -121,7 +121,9 @@ def test_one_killed_before_its_input_and_one_after(deployment: Deployment, pinne
 def test_too_many_killed_abort_and_the_ledgers_hold_the_reserved_budget(
     deployment: Deployment, pinned: Path, tmp_path: Path
 ) -> None:
-    deployment.ensure({number: own(pinned, number) for number in range(NODES)})
+    (tmp_path / "policy.toml").write_text("epsilon = 1.0\ndelta = 1e-5\n")
+    policy = f" hushtune-policy='{tmp_path / 'policy.toml'}'"
+    deployment.ensure({number: own(pinned, number) + policy for number in range(NODES)})
     pace = Pace(tmp_path / "pace", 2)
     run = deployment.submit(
         pace=pace.folder,

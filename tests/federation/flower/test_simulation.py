@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,3 +75,28 @@ def test_masked_votes_equal_those_in_process() -> None:
         assert on_flower.dropped == {}
         assert on_flower.traffic is not None
         assert on_flower.traffic["trips"] == 4
+
+
+def test_nodes_of_the_engine_are_marked_by_it_charge_nothing_and_show_their_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody said so: neither the app nor the server. In 0.1 they made ledgers, and failed in silence."""
+    monkeypatch.setenv("HUSHTUNE_HOME", str(tmp_path / "home"))
+
+    def main(grid: Grid, context: Context) -> tuple[ht.Result, str]:
+        own: dict[str, Any] = {"timeout": 120, "nodes": 4, "observer": ht.Silent()}
+        asked: dict[str, Any] = {"method": ht.Vote(k=3), "privacy": ht.Privacy(2.0), "observer": ht.Silent()}
+        found = ht.tune(hushtune.flower.FlowerFederation(grid, **own), CANDIDATES, **asked)
+        other = ht.Space(y=ht.Float(0.0, 1.0)).grid(y=5)  # a knob that the objective does not know
+        try:
+            ht.tune(hushtune.flower.FlowerFederation(grid, **own), other, **asked)
+        except ht.AbortedError as error:
+            return found, str(error)
+        raise AssertionError("every node must fail")
+
+    found, error = simulate(main, 4)
+    assert found.simulation == {"seed": 0, "figures": None}
+    assert "SIMULATION" in found.statement.upper()
+    assert "objective failed: " in error
+    assert "KeyError: 'x'" in error
+    assert not list((tmp_path / "home").glob("**/ledger*.db"))

@@ -29,6 +29,6 @@ def test_three_nodes_open_a_sum_together(tmp_path: Path) -> None:
     assert result.seal.name == "threshold"
     assert result.opened[0].blocks["votes"] == [1, 1, 1, 0, 0]
     assert result.traffic is not None
-    assert result.traffic["trips"] == 4  # lead, join, input, decrypt
+    assert result.traffic["trips"] == 3  # keys, input, decrypt
     assert all(check.holds for check in ht.verify(tmp_path / "out"))
     assert not list(tmp_path.glob("deployment/node-*/clients/*/mhe/*/*"))  # every sidecar has ended
