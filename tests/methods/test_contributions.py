@@ -20,6 +20,7 @@ from hushtune.client.trials import TrialStore
 from hushtune.core.errors import NoLossError, WireError
 from hushtune.core.observer import unseen
 from hushtune.core.randomness import SystemRandomness
+from hushtune.core.secret import Secret
 from hushtune.methods.contributions import CentredScores, PredictedScores, SentPairs
 from hushtune.methods.surface.models import forest
 from hushtune.privacy.events.sums import SkellamVector
@@ -52,7 +53,9 @@ class Bowl:
 
 def party(folder: Path, objective: Any) -> Party:
     client = ht.Client((np.zeros((1, 1)), np.array([0.4])), objective)
-    return Party("a", client, TrialStore(folder / "trials.db"), folder, SystemRandomness())
+    return Party(
+        "a", client, TrialStore(folder / "trials.db"), folder, SystemRandomness(), secret=Secret.simulated(0, "a")
+    )
 
 
 def searched(folder: Path) -> Party:

@@ -34,6 +34,7 @@ def terms(clients: int = 10, method: Any = None, ledger: ht.Ledger | None = None
 
 def note(**changes: Any) -> LedgerNote:
     fields: dict[str, Any] = {
+        "id": "1" * 32,
         "new": False,
         "rule": "sums",
         "before": Budget(1.0, 1e-5),

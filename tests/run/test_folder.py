@@ -76,7 +76,7 @@ def test_a_refused_run_leaves_its_folder_free(make_clients: Make, candidates: ht
 def test_two_processes_cannot_run_in_one_folder(make_clients: Make, candidates: ht.Candidates, tmp_path: Path) -> None:
     from hushtune.run.folder import RunFolder
 
-    first, second = (RunFolder(tmp_path / "run", "same", None) for _ in range(2))
+    first, second = (RunFolder(tmp_path / "run", {"same": 1}, None) for _ in range(2))
     first.begin()
     with pytest.raises(ht.SettingError, match="another process is running"):
         second.begin()

@@ -31,7 +31,7 @@ class Desk:
     def __init__(self, path: Path, agreed: Terms, seed: int | None = None) -> None:
         self.parrot, self.watched = Parrot(agreed.clients), Watched()
         self.ledger = ht.Ledger(path / "ledger.db")
-        self.folder = RunFolder(path, "5" * 64, None)
+        self.folder = RunFolder(path, {"seed": 5}, None)
         self.folder.begin()
         self.account = Account(self.ledger, self.folder.run, agreed, self.watched)
         self.opener = Opener(agreed, self.parrot, self.folder, self.account, self.watched, seed)
@@ -120,7 +120,7 @@ def test_an_answer_that_was_given_before_an_interruption_is_on_record(tmp_path: 
 
     with pytest.raises(KeyboardInterrupt):
         desk.open(SCORES, choose=choose)
-    kept = RunFolder(tmp_path, "5" * 64, None).opening(0)
+    kept = RunFolder(tmp_path, {"seed": 5}, None).opening(0)
     assert kept is not None
     opened, missing, _ = kept
     assert len(opened.blocks[ANSWERS]) == 1

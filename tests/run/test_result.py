@@ -32,9 +32,10 @@ def test_result_json_has_the_stated_schema(result: ht.Result, tmp_path: Path) ->
     assert set(raw["privacy"]) == {"epsilon", "delta", "neighbours", "unit"}
     assert set(raw["spent"]) == {"epsilon", "delta"}
     assert set(raw["clients"]) == {"asked", "answered", "dropped", "late", "left_out", "pinned"}
-    for field in ("config", "method", "seal", "disclosures", "seconds", "statement", "opened", "events", "ledger"):
+    for field in ("config", "method", "seal", "disclosures", "statement", "opened", "events", "ledger"):
         assert raw[field]
     assert raw["simulation"] is None
+    assert raw["seconds"] == {}  # how long clients take depends on their data
 
 
 def test_round_trip_through_a_folder(result: ht.Result, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from hushtune.run.run import Run, place_of
 
 def begun(path: Path, parrot: Parrot, watched: Watched, **changes: Any) -> Run:
     agreed = terms(**{"seal": ht.Clear(), **changes})
-    folder = RunFolder(path, "5" * 64, None)
+    folder = RunFolder(path, {"seed": 5}, None)
     folder.begin()
     account = Account(ht.Ledger(path / "ledger.db"), folder.run, agreed, watched)
     return Run(agreed, folder, parrot, account, watched, None)

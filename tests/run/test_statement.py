@@ -9,6 +9,7 @@ import pytest
 from tests.run.harness import PRIVACY, note, result, terms
 
 import hushtune as ht
+from hushtune.core.words import up
 from hushtune.privacy.accounting import Budget, Renyi, renyi_epsilon
 from hushtune.privacy.events.sums import SkellamVector
 from hushtune.privacy.events.training import TrainingSteps
@@ -62,6 +63,7 @@ def test_unit_and_relation_are_in_words(privacy: ht.Privacy) -> None:
     by_record = "A record is one row, or all rows under one person's name"
     assert (by_record in statement(said)) == (privacy.unit == "record")
     assert ("NOT covered: a person with rows at two clients" in statement(said)) == (privacy.unit == "record")
+    assert ("a loader that fails" in statement(said)) == (privacy.unit == "record")
     assert (", each with 3 voters" in lines(said)[0]) == (privacy.unit == "record")
 
 
@@ -73,7 +75,7 @@ def test_who_adds_which_noise() -> None:
     )
     assert line(curator, "Noise").startswith(f"Noise: Gaussian of standard deviation {curator.noise.scale:.4g}, ")
     by_renyi = renyi_epsilon(curator.events, PRIVACY.delta)
-    assert line(curator, "Accounted for").endswith(f"by Rényi divergences epsilon would be {by_renyi:.4g}.")
+    assert line(curator, "Accounted for").endswith(f"by Rényi divergences epsilon would be {up(by_renyi)}.")
     none(shares, "Accounted for")
     none(replace(curator, rule=Renyi(12.0)), "Accounted for")
 
@@ -100,7 +102,9 @@ def test_training_that_is_charged_with_the_run_is_in_the_guarantee() -> None:
     plain = result()
     trained = replace(plain, events=(*plain.events, TrainingSteps(1.25, 0.02, 300)))
     assert line(trained, "It includes the training that follows: 300 steps of DP-SGD, sampling rate 0.02, ")
-    assert not_covered(trained) == not_covered(plain)[1:]
+    counted, *others = not_covered(trained)
+    assert counted.startswith("how many rows there are to train on: that number is PUBLIC")
+    assert tuple(others) == not_covered(plain)[1:]
     assert not_covered(plain)[0].startswith("the training that follows")
     none(trained, "Sampling:")  # its batches are no vectors of clients
     none(plain, "It includes the training")
@@ -113,7 +117,7 @@ def test_everybody_who_is_missing_late_or_left_out_is_named() -> None:
     said = result(dropped={"c1": "no reply"}, left_out={"c2": "no finite loss"}, late={"c3": "gone"})
     assert "  not counted: c1 (no reply)" in lines(said)
     assert "  not counted: c2 (no finite loss)" in lines(said)
-    assert "  counted, but out of reach before the sum was opened: c3 (gone)" in lines(said)
+    assert "  counted, but of no help in opening the sum: c3 (gone)" in lines(said)
     several = replace(said, opened=said.opened * 2)
     assert "  not counted in all sums: c1 (no reply)" in lines(several)
 
@@ -144,7 +148,7 @@ def test_every_disclosure_is_a_line_and_equal_ones_are_counted() -> None:
         assert any(text.startswith(f"  {found.to}: {found.what}, shape {found.shape}; ") for text in lines(said))
     (opened, choice) = said.disclosures
     several = replace(said, disclosures=[opened, opened, opened, choice, choice])
-    assert line(several, opened.to + ": " + opened.what).endswith(f", epsilon {opened.epsilon:.4g}; 3 times, that each")
+    assert line(several, opened.to + ": " + opened.what).endswith(f", epsilon {up(opened.epsilon)}; 3 times, that each")
     bare = replace(opened, epsilon=None)
     assert line(replace(said, disclosures=[bare, bare]), bare.to).endswith("; 2 times")
 

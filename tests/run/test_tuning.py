@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from collections.abc import Mapping
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from tests.observed import Observed
 import hushtune as ht
 from hushtune.client.search.base import Search
 from hushtune.client.trials import TrialStore
+from hushtune.core.jsonlines import read_line
 from hushtune.core.roster import Roster
 from hushtune.federation.base import Dropped
 from hushtune.federation.local import LocalFederation
@@ -181,14 +185,50 @@ def test_with_epsilon_a_failing_client_looks_like_any_other(
         folder = tmp_path / f"run-{type(objective).__name__}"
         result = tune(clients, candidates, home=tmp_path / folder.name, folder=folder, observer=ht.Bars())
         raw = json.loads((folder / "result.json").read_text())
-        for field in ("run", "opened", "config", "index", "seconds"):
+        for field in ("run", "opened", "config", "index"):
             raw.pop(field)
+        raw["ledger"].pop("id")
         output = capfd.readouterr()
         shown = [line for line in output.err.splitlines() if "0:00" not in line]
         return raw, result.statement + output.out + "".join(shown) + caplog.text
 
     assert visible(distance) == visible(Broken())
     assert "secret" in (tmp_path / "run-Broken" / "clients" / "client-04" / "client.log").read_text()
+
+
+@ht.objective
+def slow_distance(config: ht.Config, data: ht.Rows) -> float:
+    """As `distance`, but slower."""
+    time.sleep(0.01)
+    return float(abs(config["x"] - np.mean(data.y)))
+
+
+def test_with_epsilon_nothing_that_is_kept_tells_how_long_clients_took(
+    make_clients: Make, candidates: ht.Candidates, tmp_path: Path
+) -> None:
+    """Clients that differ only in speed: what is kept is the same, but for ids and what was drawn."""
+
+    def kept(objective: Any) -> tuple[Any, str, list[Any]]:
+        folder, stream = tmp_path / objective.function.__name__, StringIO()
+        clients = make_clients(10, objective)
+        result = tune(clients, candidates, home=folder / "home", folder=folder, observer=ht.JsonLines(stream))
+        raw = json.loads((folder / "result.json").read_text())
+        for field in ("run", "opened", "config", "index"):
+            raw.pop(field)
+        raw["ledger"].pop("id")
+        lines = [read_line(line) for line in stream.getvalue().splitlines()]
+        assert [line.time is None for line in lines] == [False, *[True] * (len(lines) - 1)]
+        page = ht.report(folder).read_text()
+        assert re.search(r"\d s<|seconds", page + result.statement) is None
+        assert "keeps no times" in page
+        return raw, result.statement, [(line.kind, line.fields) for line in lines if line.kind != "done"]
+
+    assert kept(distance) == kept(slow_distance)
+
+
+def test_runs_without_epsilon_and_simulations_keep_their_times(make_clients: Make, candidates: ht.Candidates) -> None:
+    assert set(tune(make_clients(3), candidates, simulation=ht.Simulation(1)).seconds) >= {"score", "calibrate"}
+    assert set(tune(make_clients(3), candidates, privacy=None, seal=ht.Clear()).seconds) >= {"score", "calibrate"}
 
 
 def test_too_few_answers_abort_with_nothing_opened(make_clients: Make, candidates: ht.Candidates, home: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -317,6 +318,34 @@ def test_statements_say_what_is_trusted_and_what_is_not_covered(tmp_path: Path) 
     simulated = fit(tmp_path / "d", ht.Untuned(), simulation=ht.Simulation(0))
     assert simulated.statement.startswith("SIMULATION")
     assert not (tmp_path / "d" / "home" / "ledger.db").exists()
+    counted = "how many rows there are to train on: that number is PUBLIC"
+    assert all(counted in said for said in (selected, tested, own, simulated.statement))
+
+
+class Told(Trainer):
+    def to_json(self) -> dict[str, Any]:
+        return {"name": "stand-in", "rows": 1000}
+
+
+def test_the_number_of_rows_is_said_to_be_public_unless_another_one_is_given(tmp_path: Path) -> None:
+    scored = "how many rows are scored on: that number is PUBLIC"
+    given = fit(tmp_path / "a", ht.TryAll(), Told()).statement
+    assert "the PUBLIC number of rows, 1000, that rate and steps follow from" in given
+    assert "how many rows there are to train on" not in given
+    assert scored not in given
+    fitted = fit(tmp_path / "b", ht.NoisyMax(voters=40))
+    assert scored in fitted.statement
+    assert fitted.tuning is not None
+    assert "how many rows there are to train on: that number is PUBLIC" in fitted.tuning.statement
+    assert "PUBLIC" in str(ht.fit.__doc__)
+
+
+def test_lines_that_watch_a_fit_have_no_times(tmp_path: Path) -> None:
+    stream = StringIO()
+    fit(tmp_path, ht.Untuned(), observer=ht.JsonLines(stream))
+    first, *others = [json.loads(line)["time"] for line in stream.getvalue().splitlines()]
+    assert first is not None
+    assert set(others) == {None}
 
 
 # ---- bad input ---------------------------------------------------------------------------------------
@@ -399,3 +428,35 @@ def test_parts_rehearse_the_training_that_follows(tmp_path: Path) -> None:
     for part in (ROWS.take(np.arange(5)), ROWS.take(np.arange(40))):
         PartScores(Seeing(), rehearsal=rehearsal).losses([{"lr": 0.1}], part, 0)
     assert seen == [(4, 3, 2.0, 0.5, 40, 4), (16, 3, 2.0, 0.5, 160, 32)]
+
+
+@dataclass(frozen=True)
+class Noting(Best):
+    """Writes down which rows a part has."""
+
+    file: str = ""
+
+    def losses(self, configs: list[Config], data: Any, seed: int) -> FloatArray:
+        with Path(self.file).open("a") as file:
+            file.write(f"{sorted(data.train.X[:, 0].tolist())}\n")
+        return super().losses(configs, data, seed)
+
+    def fingerprint(self) -> str:
+        return "noting"
+
+
+def test_parts_are_the_owners_secret_and_the_same_in_every_call(tmp_path: Path) -> None:
+    """A second call scores nothing again; at another home the same rows share parts with others."""
+
+    def parts(home: str, call: str) -> set[str]:
+        file = tmp_path / call
+        file.touch()
+        trainer, ledger = Trainer(Noting(file=str(file))), ht.Ledger(tmp_path / f"{call}.db")
+        fit(tmp_path, ht.NoisyMax(voters=40), trainer, home=tmp_path / home, ledger=ledger, rehearse=False)
+        return set(file.read_text().splitlines())
+
+    first = parts("home", "first")
+    assert len(first) > 30
+    assert parts("home", "second") == set()
+    assert len(first & parts("other", "third")) < 5  # parts of one row may be the same; five with chance 1e-12
+    assert len(list(tmp_path.glob("*/clients/*/secret.key"))) == 2

@@ -231,3 +231,12 @@ def test_an_unknown_model_is_refused() -> None:
     trained = FedAvg(1).train(clients(), CONFIGS[:1], jobs=1, observer=ht.Silent())
     with pytest.raises(ht.SettingError, match="place"):
         trained.model(3)
+
+
+def test_configs_lie_inside_the_spaces_that_owners_named() -> None:
+    """The server's own knobs are not the clients' business."""
+    own = ht.Space(eta0=ht.Float(0.01, 1.0), alpha=ht.Float(1e-5, 1e-1))
+    named = [ht.Client(rows, SGD, space=own if at == 3 else None) for at, rows in enumerate(PARTS)]
+    FedAvg(1).train(named, [{**CONFIGS[0], "server_lr": 0.5}], jobs=1, observer=ht.Silent())
+    with pytest.raises(ht.RefusedError, match="knob 'eta0' must be a number from 0.01 to 1.0, but got 0.001"):
+        FedAvg(1).train(named, CONFIGS, jobs=1, observer=ht.Silent())

@@ -15,7 +15,7 @@ from hushtune.core.codec import plain
 from hushtune.core.errors import SettingError
 from hushtune.core.observer import Observer
 from hushtune.core.space import Candidates
-from hushtune.core.words import counted
+from hushtune.core.words import as_set, counted
 from hushtune.methods.base import Method
 from hushtune.methods.study import Settled, settle
 from hushtune.privacy.accounting import Rule, rule_to_json
@@ -70,7 +70,7 @@ class Plan:
         """
         privacy = self.privacy
         return (
-            f"Setting: {what}; epsilon {privacy.epsilon:g}, delta {privacy.delta:g} per {privacy.unit}, "
+            f"Setting: {what}; epsilon {as_set(privacy.epsilon)}, delta {as_set(privacy.delta)} per {privacy.unit}, "
             f"{privacy.neighbours}; seal '{self.seal.name}'"
         )
 

@@ -85,10 +85,11 @@ def note_of(ledger: Ledger | None, run: str, new: bool, wanted: Budget | None = 
     if ledger is None:
         return None
     with ledger.connected() as books:
-        charges = [entry.charge for entry in books.entries()]
+        terms, charges = books.terms(), [entry.charge for entry in books.entries()]
         return LedgerNote(
+            id=terms.id,
             new=new,
-            rule=books.terms().rule.name,
+            rule=terms.rule.name,
             before=books.spent(without=run),
             runs=len(charges),
             exact=sum(charge.exact for charge in charges),

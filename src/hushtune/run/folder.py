@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import fcntl
+import hashlib
 import json
 import uuid
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from hushtune.core.errors import SettingError
 from hushtune.core.files import replace
+from hushtune.core.locks import Claim
 from hushtune.core.roster import Id
 from hushtune.privacy.accounting import Budget
 from hushtune.run.result import Opened
 
 Kept = tuple[Opened, dict[Id, str], dict[Id, str]]
-"""What one step opened, who was not in it, and who was, but could not be reached afterwards; each with the reason."""
+"""What one step opened, who was not in it, and who was, but did not help to open it; each with the reason."""
+
+
+FILE = "run.json"
 
 
 class RunFolder:
@@ -26,16 +31,18 @@ class RunFolder:
 
     Args:
         folder: the run's.
-        settings: a digest of what must be the same when the run is taken up again.
+        settings: by name, what must be the same when the run is taken up again; a digest of each is written down.
         simulated: whether the run's id follows from its settings, so that a simulation can be repeated.
         left: what the ledger has left; a run that is taken up again keeps to what it had left when the run began.
     """
 
-    def __init__(self, folder: Path | None, settings: str, left: Budget | None, simulated: bool = False) -> None:
-        self._path = folder / "run.json" if folder is not None else None
+    def __init__(
+        self, folder: Path | None, settings: Mapping[str, Any], left: Budget | None, simulated: bool = False
+    ) -> None:
+        self._path = folder / FILE if folder is not None else None
         self._state: dict[str, Any] = {
-            "run": settings[:32] if simulated else uuid.uuid4().hex,
-            "settings": settings,
+            "run": digest(list(settings.values()))[:32] if simulated else uuid.uuid4().hex,
+            "settings": {name: digest(value) for name, value in settings.items()},
             "opened": [],
             "sessions": 0,
         }
@@ -47,28 +54,21 @@ class RunFolder:
         if (self._path.parent / "result.json").exists():
             raise SettingError(f"{self._path.parent} holds a finished run; choose another folder, or remove it")
         if self._path.exists():
-            self._state = self._resume(settings)
+            self._state = self._resume()
 
     def begin(self) -> None:
         """Claims the folder for this process and writes down the run's id."""
         if self._path is None:
             return
         self._lock = _locked(self._path.parent, "run.lock")
-        if self._path.exists() and self._resume(self._state["settings"])["run"] != self.run:
+        if self._path.exists() and self._resume()["run"] != self.run:
             raise SettingError(f"another process began a run in {self._path.parent} just now; give the command again")
         self._write()
 
-    def _resume(self, settings: str) -> dict[str, Any]:
+    def _resume(self) -> dict[str, Any]:
         assert self._path is not None
-        try:
-            state: dict[str, Any] = json.loads(self._path.read_text(encoding="utf-8"))
-            same = state["settings"] == settings
-            for kept in state["opened"]:
-                Opened(**kept["opened"]), dict(kept["dropped"]), dict(kept["late"])
-            str(state["run"]), int(state["sessions"]), state["left"] is None or Budget(*state["left"])
-        except (ValueError, KeyError, TypeError):
-            raise SettingError(f"{self._path} must be written by hushtune, but it is damaged; remove it") from None
-        if not same:
+        state = _read(self._path)
+        if state["settings"] != self._state["settings"]:
             raise SettingError(
                 f"{self._path.parent} holds an unfinished run with other settings; choose another folder, or remove it"
             )
@@ -88,8 +88,7 @@ class RunFolder:
         """What was opened in this step before the interruption."""
         if step >= len(self._state["opened"]):
             return None
-        kept = self._state["opened"][step]
-        return Opened(**kept["opened"]), dict(kept["dropped"]), dict(kept["late"])
+        return _kept(self._state["opened"][step])
 
     def first_round(self) -> int:
         """A number that no session of this run has come near yet: each gets a million rounds of its own."""
@@ -107,20 +106,63 @@ class RunFolder:
             replace(self._path, json.dumps(self._state, indent=2) + "\n")
 
 
-def _locked(folder: Path, name: str) -> IO[str]:
-    """Claims a folder for this process, until the file is closed or the process ends."""
+@dataclass(frozen=True)
+class Records:
+    """What run.json says of a run.
+
+    Args:
+        run: its id.
+        settings: by name, a digest of each.
+        opened: what each step opened, and who was missing.
+    """
+
+    run: str
+    settings: Mapping[str, str]
+    opened: list[Kept]
+
+
+def records(folder: Path) -> Records | None:
+    """What run.json in the folder says; None if there is none, SettingError if it is damaged."""
+    if not (folder / FILE).exists():
+        return None
+    state = _read(folder / FILE)
+    return Records(state["run"], state["settings"], [_kept(kept) for kept in state["opened"]])
+
+
+def digest(value: Any) -> str:
+    """One text for equal plain values."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The state in a run.json, if it is whole."""
+    try:
+        state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        for kept in state["opened"]:
+            _kept(kept)
+        str(state["run"]), int(state["sessions"]), state["left"] is None or Budget(*state["left"])
+        dict(state["settings"])
+    except (ValueError, KeyError, TypeError):
+        raise SettingError(f"{path} must be written by hushtune, but it is damaged; remove it") from None
+    return state
+
+
+def _kept(raw: Mapping[str, Any]) -> Kept:
+    return Opened(**raw["opened"]), dict(raw["dropped"]), dict(raw["late"])
+
+
+def _locked(folder: Path, name: str) -> Claim:
+    """Claims a folder for this process, until the claim is closed or the process ends."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = open(folder / name, "w")  # noqa: SIM115 (held)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return Claim(folder / name)
     except BlockingIOError:
         raise SettingError(f"another process is running in {folder}; choose another folder") from None
     except OSError as error:
         raise SettingError(f"{folder} cannot be written: {error.strerror}; choose another folder") from None
-    return lock
 
 
-def claimed(folder: Path, file: str) -> IO[str]:
+def claimed(folder: Path, file: str) -> Claim:
     """Claims a folder for several runs; refuses one that holds a run of its own."""
     for name in ("run.json", "result.json"):
         if (folder / name).exists():

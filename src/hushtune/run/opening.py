@@ -15,6 +15,7 @@ from hushtune.core.randomness import drawn_from
 from hushtune.core.space import Domain
 from hushtune.federation.base import Federation
 from hushtune.privacy.bounds import Scores
+from hushtune.privacy.limits import one_client
 from hushtune.run.account import Account
 from hushtune.run.folder import Kept, RunFolder
 from hushtune.run.result import Opened
@@ -104,6 +105,7 @@ class Opener:
             scores=query.bound if isinstance(query.bound, Scores) else None,
             units=terms.clients * terms.voters,
             choose=choose,
+            check=one_client(query.bound, terms.voters, terms.clients, terms.noise, terms.honest).check,
         )
 
     def _end(self, query: Query, step: int, form: Form | None) -> ServerEnd:

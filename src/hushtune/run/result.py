@@ -19,6 +19,7 @@ from hushtune.core.arrays import IntArray
 from hushtune.core.checks import kind
 from hushtune.core.errors import SettingError
 from hushtune.core.files import replace
+from hushtune.core.identity import Identity
 from hushtune.core.roster import Id
 from hushtune.core.space import Candidates, Config, config_key, knob_has
 from hushtune.methods.base import Method, Note
@@ -28,6 +29,7 @@ from hushtune.privacy.events.registry import event_from_json, event_to_json
 from hushtune.privacy.events.sums import Event
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.noise.base import Noise
+from hushtune.run import signature
 from hushtune.run.disclosures import Disclosure
 from hushtune.seals.base import Seal
 from hushtune.seals.registry import seal_from_json
@@ -72,6 +74,7 @@ class LedgerNote:
     """The coordinator's ledger before and after the run.
 
     Args:
+        id: of this ledger, by which `verify` finds it.
         new: whether the run made it.
         rule: "sums" or "renyi".
         before: what had been spent.
@@ -83,6 +86,7 @@ class LedgerNote:
         wanted: what was asked for, if the ledger had less left and the run was shortened to that.
     """
 
+    id: str
     new: bool
     rule: str
     before: Budget
@@ -114,10 +118,10 @@ class Result:
         asked: how many clients were asked.
         pinned: whether their keys were pinned.
         dropped: clients that are not in a sum, and why.
-        late: clients that are in a sum, but were out of reach before it was opened, and why.
+        late: clients that are in a sum, but did not help to open it, or sent what is wrong, and why.
         opened: what each step opened, in order.
         candidates: the public list.
-        seconds: by phase.
+        seconds: by phase. Empty in a real run with an epsilon: how long clients take depends on their data.
         run: the run's id.
         ledger: the coordinator's ledger before and after; None for a simulation.
         simulation: seed and reference figures of a marked simulation; None for a real run.
@@ -144,7 +148,7 @@ class Result:
     asked: int
     pinned: bool
     dropped: dict[Id, str]  # not in the sum, and why
-    late: dict[Id, str]  # in the sum, but out of reach before it was opened, and why
+    late: dict[Id, str]  # in the sum, but of no help in opening it, and why
     opened: list[Opened]
     candidates: Candidates
     seconds: dict[str, float]
@@ -203,6 +207,7 @@ class Result:
             "notes": self.notes,
             "opened": [asdict(opened) for opened in self.opened],
             "candidates": self.candidates.to_json(),
+            "outside": self.candidates.outside,
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
             "traffic": self.traffic,
             "ledger": asdict(self.ledger) if self.ledger else None,
@@ -210,16 +215,31 @@ class Result:
             "statement": self.statement,
         }
 
-    def save(self, folder: str | os.PathLike[str]) -> Path:
+    def save(self, folder: str | os.PathLike[str], identity: Identity | None = None) -> Path:
         """Writes result.json into the folder, which must not hold another run's result.
+
+        A signature is written first, so that a result that is there is signed. If that fails, the result is written
+        all the same, and the error raised then; saving it again with an identity signs it.
 
         Args:
             folder: made if it is not there.
+            identity: signs the bytes of result.json, in result.sig beside it. None: a signature of other bytes that
+                is there is removed.
         """
+        kind("identity", identity, Identity)
         path = Path(folder) / "result.json"
         if path.exists() and Result.load(folder).run != self.run:
             raise SettingError(f"{path} holds another run's result; save into a new folder")
-        replace(path, json.dumps(self.to_json(), indent=2, allow_nan=False) + "\n")
+        content = (json.dumps(self.to_json(), indent=2, allow_nan=False) + "\n").encode()
+        try:
+            signature.put(path.parent, content, identity)
+        except OSError as error:
+            raise SettingError(
+                f"{path} is there, but without a signature: {path.with_name(signature.FILE)} cannot be written: "
+                f"{error.strerror}; sign it with Result.load(folder).save(folder, identity)"
+            ) from None
+        finally:
+            replace(path, content)
         return path
 
     @classmethod

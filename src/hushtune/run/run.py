@@ -11,10 +11,11 @@ from hushtune._version import __version__
 from hushtune.client.query import Query
 from hushtune.client.search.base import Search
 from hushtune.core.arrays import FloatArray, IntArray
-from hushtune.core.errors import HushtuneError
+from hushtune.core.errors import AbortedError, BoundError, HushtuneError
 from hushtune.core.observer import Observer
 from hushtune.core.roster import Id
 from hushtune.core.space import Candidates, Config
+from hushtune.core.words import counted
 from hushtune.federation.base import Federation
 from hushtune.methods.base import Note
 from hushtune.methods.unopened import Unopened
@@ -23,6 +24,7 @@ from hushtune.run.account import Account
 from hushtune.run.disclosures import CHOSEN, Disclosure, of_form, of_gathered, of_sum, of_tests
 from hushtune.run.folder import RunFolder
 from hushtune.run.opening import Opener
+from hushtune.run.possible import check_possible
 from hushtune.run.result import Opened, Result
 from hushtune.run.terms import Terms
 from hushtune.seals.forms import Form
@@ -38,7 +40,7 @@ class Record:
         notes: what the method computed from opened values.
         disclosures: who saw what.
         dropped: clients that are not in a sum, and why.
-        late: clients that are in a sum, but were out of reach before it was opened, and why.
+        late: clients that are in a sum, but did not help to open it, or sent what is wrong, and why.
         left_out: clients whose own answers were opened but do not count, and why.
     """
 
@@ -162,7 +164,19 @@ class Run:
         for client, reason in dropped.items():
             self._observer.dropped(client, reason)
         self._observer.opened(step + 1, self.terms.openings, query.name)
+        self._check(query, opened)
         return opened
+
+    def _check(self, query: Query, opened: Opened) -> None:
+        """Aborts, with the opening on record, if it is nothing that clients who follow the protocol can have sent."""
+        terms = self.terms
+        try:
+            check_possible(query, opened, terms.voters, terms.noise, terms.honest)
+        except BoundError as error:
+            raise AbortedError(
+                f"what was opened of '{query.name}' is nothing that {counted(opened.answered, 'client')} can send, "
+                f"whatever the noise: {error}; a client does not follow the protocol"
+            ) from None
 
     def result(self, config: Config, seconds: dict[str, float]) -> Result:
         """The run's outcome, with its books closed."""

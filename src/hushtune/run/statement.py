@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from hushtune.core.words import as_set, down, up
 from hushtune.privacy.accounting import Sums, renyi_epsilon
 from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.events.training import TrainingSteps
@@ -23,9 +24,14 @@ _RECORDS = (
     "  A record is one row, or all rows under one person's name where a client's data names its subjects (replaced, "
     "they keep that name). It touches one part of its client's rows, and so one voter.",
     "  NOT covered: a person with rows at two clients, or with several rows that no subject column ties together; what "
-    "a client computed from all its rows beforehand (a scaler, a feature selection).",
+    "a client computed from all its rows beforehand (a scaler, a feature selection); a loader that fails, or reads "
+    "other rows otherwise, because of one record: hand over raw rows, and parse them in the objective.",
 )
 
+_COUNTED = (
+    "how many rows there are to train on: that number is PUBLIC, as rate and steps follow from it, unless the trainer "
+    "was given `rows`"
+)
 _NOT_COVERED = (
     "the training that follows, unless it is private itself",
     "who took part, and who dropped out",
@@ -37,7 +43,7 @@ _NOT_COVERED = (
 def not_covered(result: Result) -> tuple[str, ...]:
     """What the guarantee says nothing about."""
     trained = any(isinstance(event, TrainingSteps) for event in result.events)
-    return (*(_NOT_COVERED[1:] if trained else _NOT_COVERED), *result.method.not_covered)
+    return (*((_COUNTED, *_NOT_COVERED[1:]) if trained else _NOT_COVERED), *result.method.not_covered)
 
 
 def statement(result: Result) -> str:
@@ -54,7 +60,8 @@ def _heading(result: Result) -> list[str]:
         )
     voters = result.method.voters
     each = f", each with {voters} voters" if voters > 1 else ""
-    chosen = f"1 of {len(result.candidates)} public candidates"
+    beyond = len(result.candidates.outside)
+    chosen = f"1 of {len(result.candidates)} public candidates" + (f", {beyond} outside their space" if beyond else "")
     if result.index is None:
         chosen = "a config that is not among its public candidates"
     lines.append(
@@ -65,7 +72,7 @@ def _heading(result: Result) -> list[str]:
     for client, reason in (result.dropped | result.left_out).items():
         lines.append(f"  {missing}: {client} ({reason})")
     for client, reason in result.late.items():
-        lines.append(f"  counted, but out of reach before the sum was opened: {client} ({reason})")
+        lines.append(f"  counted, but of no help in opening the sum: {client} ({reason})")
     return lines
 
 
@@ -75,10 +82,10 @@ def _guarantee(result: Result) -> list[str]:
         return ["Guarantee: NONE. No epsilon was asked for; what was opened is exact."]
     relation = RELATIONS[privacy.neighbours].format(unit=privacy.unit)
     return [
-        f"Guarantee: ({result.spent.epsilon:.4g}, {result.spent.delta:g})-differential privacy for each "
+        f"Guarantee: ({up(result.spent.epsilon)}, {up(result.spent.delta)})-differential privacy for each "
         f"{privacy.unit}, neighbours '{privacy.neighbours}': {relation}.",
-        f"  Asked for: epsilon {privacy.epsilon:g}, delta {privacy.delta:g}. Computed from the recorded events "
-        f"under rule '{result.rule.name}'.",
+        f"  Asked for: epsilon {as_set(privacy.epsilon)}, delta {as_set(privacy.delta)}. Computed from the recorded "
+        f"events under rule '{result.rule.name}'.",
         _noise(result),
         *_scored_on(result),
         *_sampling(result),
@@ -140,14 +147,17 @@ def _beside(result: Result) -> list[str]:
     if result.noise.at != "curator" or not isinstance(result.rule, Sums):
         return []
     renyi = renyi_epsilon(result.events, result.privacy.delta)
-    return [f"  Accounted for by privacy loss distributions; by Rényi divergences epsilon would be {renyi:.4g}."]
+    if renyi <= result.spent.epsilon:  # what takes long to account for is accounted so
+        return ["  Accounted for by Rényi divergences."]
+    return [f"  Accounted for by privacy loss distributions; by Rényi divergences epsilon would be {up(renyi)}."]
 
 
 def _learned(result: Result) -> list[str]:
     lines = ["Who learned what:"]
     for d, times in Counter(result.disclosures).items():
-        counted = d.epsilon is not None and result.privacy is not None  # "epsilon 0" beside exact values would mislead
-        cost = f", epsilon {d.epsilon:.4g}" if counted else ""
+        cost = ""
+        if d.epsilon is not None and result.privacy is not None:  # "epsilon 0" beside exact values would mislead
+            cost = f", epsilon {up(d.epsilon)}"
         often = f"; {times} times" + (", that each" if cost else "") if times > 1 else ""
         lines.append(f"  {d.to}: {d.what}, shape {tuple(d.shape)}; {d.mechanism}{cost}{often}")
     if result.notes:
@@ -182,13 +192,14 @@ def books(note: LedgerNote, whose: str) -> list[str]:
     lines = [f"{whose}: {age}."]
     if note.limit is not None and note.left is not None:
         lines.append(
-            f"  Limit epsilon {note.limit.epsilon:g}, delta {note.limit.delta:g}; spent {note.spent.epsilon:.4g}, "
-            f"{note.spent.delta:.3g}; left {note.left.epsilon:.4g}, {note.left.delta:.3g}."
+            f"  Limit epsilon {as_set(note.limit.epsilon)}, delta {as_set(note.limit.delta)}; "
+            f"spent {up(note.spent.epsilon)}, {up(note.spent.delta, 3)}; "
+            f"left {down(note.left.epsilon)}, {down(note.left.delta, 3)}."
         )
     if note.wanted is not None:
         lines.append(
-            f"  It had less left than epsilon {note.wanted.epsilon:g}, delta {note.wanted.delta:g}, which was asked "
-            "for: the run opens fewer sums."
+            f"  It had less left than epsilon {as_set(note.wanted.epsilon)}, delta {as_set(note.wanted.delta)}, which "
+            "was asked for: the run opens fewer sums."
         )
     if note.exact:
         lines.append(f"  {note.exact} of the runs on record opened exact values: no epsilon covers those.")

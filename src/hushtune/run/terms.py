@@ -11,7 +11,7 @@ from hushtune.client.request import Request, parts_of
 from hushtune.client.rows import Parts
 from hushtune.core.space import Candidates
 from hushtune.methods.study import Settled
-from hushtune.privacy.accounting import Budget, Rule, Sums
+from hushtune.privacy.accounting import Budget, Rule, Sums, check_events
 from hushtune.privacy.calibration import Training, calibrate, events_of, rule_of
 from hushtune.privacy.charges import Charge, charge_of
 from hushtune.privacy.events.sums import Event
@@ -162,4 +162,5 @@ def calibrated(
     events = events_of(study.bounds, privacy, noise)
     if training is not None:
         events = (*events, training.event(events, privacy, rule))
+        check_events(events)
     return Terms(study, privacy, rule, noise, events, wanted)

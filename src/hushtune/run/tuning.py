@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from fractions import Fraction
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from hushtune.client.search.base import Search
 from hushtune.client.simulation import Simulation
 from hushtune.core.checks import kind
 from hushtune.core.errors import SettingError
+from hushtune.core.identity import Identity
 from hushtune.core.observer import Bars, Observer, shown, told_failures
 from hushtune.core.roster import Roster
 from hushtune.core.space import Config, Domain
@@ -59,6 +58,7 @@ def tune(
     folder: str | Path | None = None,
     home: str | Path | None = None,
     jobs: int | None = None,
+    identity: Identity | None = None,
     observer: Observer = Bars(),
 ) -> Result:
     """Has clients agree on one config, and states what that revealed.
@@ -79,12 +79,14 @@ def tune(
         search: how clients fill their trials. Default: `Search()`, every candidate is scored; for a method that takes
             it, `Search.adaptive()`, each client searches the space on its own.
         roster: the pinned roster that all clients were given. Default: made of the clients' identities, if any.
-        simulation: marks the run as a simulation: seeded, never charged, reference figures allowed.
+        simulation: marks the run as a simulation: seeded, never charged, reference figures allowed. Default: none; over
+            a federation that is marked itself, `Simulation(0)`.
         ledger: the coordinator's ledger. Default: one per set of clients, under `home`. A ledger that does not
             exist yet is made with this run's epsilon and delta as its limit.
         folder: where the run keeps its state; the same call with the same folder resumes it.
         home: folder of ledgers and cached trials. Default: $HUSHTUNE_HOME, else .hushtune in the current folder.
         jobs: processes for scoring. Default: one per core.
+        identity: the coordinator's; signs result.json in `folder`, and `verify` can then tell who made it.
         observer: who watches; `Silent()` for no bars.
 
     Raises:
@@ -99,7 +101,12 @@ def tune(
     kind("ledger", ledger, Ledger)
     kind("folder", folder, str, Path)
     kind("home", home, str, Path)
+    kind("identity", identity, Identity)
+    if identity is not None and folder is None:
+        raise SettingError("an identity signs what is written: give `folder` too")
     study = Study(candidates, method, privacy, seal, search)
+    if isinstance(clients, Federation) and clients.simulated and simulation is None:
+        simulation = Simulation(0)
     seed = simulation.seed if simulation is not None else None
     with told_failures(observer):
         if isinstance(clients, Federation):
@@ -117,7 +124,7 @@ def tune(
                 return None
             return _figures(simulation, run, chosen, federation, observer)
 
-        return conduct(federation, settled, ledger, folder, observer, seed, figures=figures)
+        return conduct(federation, settled, ledger, folder, observer, seed, figures=figures, identity=identity)
 
 
 def _given(federation: Federation, simulation: Simulation | None, **own: Any) -> Federation:
@@ -125,9 +132,8 @@ def _given(federation: Federation, simulation: Simulation | None, **own: Any) ->
     for name, value in own.items():
         if value is not None:
             raise SettingError(f"{name} is the federation's own setting: give it to the federation, not to `tune`")
-    if federation.simulated != (simulation is not None):
-        marked = "" if federation.simulated else "not "
-        raise SettingError(f"the federation is {marked}marked as a simulation: mark both it and the run, or neither")
+    if simulation is not None and not federation.simulated:
+        raise SettingError("the federation is not marked as a simulation, so that the run cannot be: mark its clients")
     if simulation is not None and simulation.reference is not None:
         raise SettingError("reference figures need all clients in one process: give a list of clients instead")
     return federation
@@ -144,6 +150,7 @@ def conduct(
     training: Training | None = None,
     privacy: Privacy | None = None,
     ready: Callable[[], None] | None = None,
+    identity: Identity | None = None,
 ) -> Result:
     """One run over whatever federation.
 
@@ -158,9 +165,13 @@ def conduct(
         training: private training that follows and is charged with the run.
         privacy: the guarantee for both together; the study's own is the run's share of it.
         ready: called when ledgers allow the run, before anything is written or spent.
+        identity: as for `tune`.
     """
     privacy = study.facts.privacy if training is None else privacy
     observer = shown(observer, privacy is not None)
+    timed = privacy is None or seed is not None
+    if not timed:
+        observer.keep_no_times()
     place = Path(folder) if folder is not None else None
     study.facts.seal.check(len(federation.roster))
     federation.check(study.facts.candidates.space, parts_of(study.method.voters, privacy))
@@ -184,7 +195,7 @@ def conduct(
             config = terms.study.method.run(run)
         asking["ask and choose"] -= run.opener.seconds_scoring
         seconds = calibrating | {"score": run.opener.seconds_scoring} | asking
-        result = run.result(config, seconds)
+        result = run.result(config, seconds if timed else {})
     if seed is not None:
         with _clock("reference figures") as referring:
             found = figures(run, config) if figures is not None else None
@@ -192,7 +203,7 @@ def conduct(
         result.seconds |= referring
     if place is not None:
         with account.told():
-            result.save(place)
+            result.save(place, identity)
     if training is None:
         observer.done(result.config)
     return result
@@ -211,20 +222,19 @@ def _terms(
 
 def _settings(
     study: Settled, privacy: Privacy | None, seed: int | None, federation: Federation, training: Training | None
-) -> str:
-    """One text for everything that must be the same when a run is taken up again."""
+) -> dict[str, Any]:
+    """Everything that must be the same when a run is taken up again."""
     facts = study.facts
-    parts = [
-        facts.candidates.to_json(),
-        study.method.to_json(),
-        privacy and privacy.to_json(),
-        facts.seal.to_json(),
-        facts.search.to_json(),
-        seed,
-        federation.key(),
-        training and asdict(training),
-    ]
-    return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return {
+        "candidates": facts.candidates.to_json(),
+        "method": study.method.to_json(),
+        "privacy": privacy and privacy.to_json(),
+        "seal": facts.seal.to_json(),
+        "search": facts.search.to_json(),
+        "seed": seed,
+        "clients": federation.key(),
+        "training": training and asdict(training),
+    }
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -66,14 +65,17 @@ def fit(
     """Chooses a config and trains a model with it, both under one (epsilon, delta), charged once.
 
     Privacy: unit "record", neighbours "add-remove", for who sees model, config and statement; the owner of the rows is
-    trusted. DP-SGD's steps (Abadi et al. 2016) and the events of the choice are composed together.
+    trusted. DP-SGD's steps (Abadi et al. 2016) and the events of the choice are composed together. The number of rows
+    to train on is PUBLIC, unless the trainer is given another one to go by (`DPSGD(rows=...)`); with `ProposeTest` and
+    `NoisyMax` so is the number of rows in `validation`.
 
     Args:
-        data: the private rows to train on.
+        data: the private rows to train on. How many there are is public, unless `trainer` has `rows`.
         candidates: the public list to choose from. All must cost the same: batch and epochs are the trainer's.
         method: `ProposeTest(voters=...)` or `NoisyMax(voters=...)`, which score candidates on parts of the rows without
             noise and test the means; `RepeatAndSelect()`, `TryAll()` or `Untuned()`, which train privately.
-        trainer: DP-SGD with its public settings.
+        trainer: DP-SGD with its public settings; `rows` is the public number of rows that its rate and steps follow
+            from.
         privacy: the guarantee for model and config together, unit "record", neighbours "add-remove".
         validation: rows to score on, other ones than `data`. Default: parts are scored on rows of their own; methods
             that compare privately trained models need some.
@@ -108,6 +110,8 @@ def fit(
         raise SettingError(f"{place} holds a finished model; choose another folder, or remove it")
     books = None if seed is not None else ledger or Ledger((Path(home) if home else default_home()) / "ledger.db")
     observer = Silent() if isinstance(method, RepeatAndSelect) else shown(observer, private=True)
+    if seed is None:
+        observer.keep_no_times()
     owner = _Owner(rows, candidates, trainer, privacy, held, public, share, rehearse, books, place, seed, observer)
     with told_failures(observer):
         if isinstance(method, ProposeTest | NoisyMax):
@@ -320,15 +324,14 @@ class _Owner:
 
     def _state(self, method: dict[str, Any]) -> RunFolder:
         """The folder, if it is free or holds an unfinished call with the same settings."""
-        parts = [
-            self.candidates.to_json(),
-            method,
-            self.privacy.to_json(),
-            self.trainer.to_json(),
-            [self.public, self.share, self.rehearse, self.seed],
-            [len(self.rows), len(self.validation or ())],  # the data itself leaves no trace in the folder
-        ]
-        settings = sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+        settings = {
+            "candidates": self.candidates.to_json(),
+            "method": method,
+            "privacy": self.privacy.to_json(),
+            "trainer": self.trainer.to_json(),
+            "how": [self.public, self.share, self.rehearse, self.seed],
+            "rows": [len(self.rows), len(self.validation or ())],  # the data itself leaves no trace in the folder
+        }
         return RunFolder(self.folder, settings, None, self.seed is not None)
 
     def release(self, fitted: Fitted) -> None:

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from hushtune.client.asked import check_configs
 from hushtune.client.client import Client
 from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import integer, number
 from hushtune.core.errors import SettingError
-from hushtune.core.files import archive, replace, unarchive
+from hushtune.core.files import archive, own, replace, unarchive
 from hushtune.core.fingerprint import fingerprint
 from hushtune.core.observer import Bars, Observer
 from hushtune.core.processes.pool import default_jobs, in_order
@@ -72,7 +73,7 @@ class FedAvg:
 
         Args:
             clients: their rows; the first one's objective says what is trained, all must have the same.
-            configs: what to train with, e.g. `[result.config]`.
+            configs: what to train with, e.g. `[result.config]`; inside the spaces that the clients' owners named.
             folder: where to keep the models after every round; the same call with the same folder resumes.
             jobs: worker processes. Default: one per core.
             observer: who watches; `Silent()` for no bar.
@@ -82,6 +83,9 @@ class FedAvg:
         objectives = {fingerprint(client.objective) for client in clients}
         if len(objectives) != 1:
             raise SettingError(f"all clients must have the same objective, but got {len(objectives)} different ones")
+        own = [{name: value for name, value in config.items() if name not in _SERVER} for config in configs]
+        for client in clients:
+            check_configs(client, own)
         shares = usable([client.data for client in clients])
         learner = learner_of(clients[0].objective, shares, self.epochs)
         state = _State(self, learner, [dict(config) for config in configs])
@@ -241,6 +245,7 @@ class _Kept:
         """Puts the kept models into the state; the number of rounds that are done."""
         if self._path is None or not self._path.exists():
             return 0
+        own(self._path)
         kept = unarchive(self._path)
         if str(kept.get("key")) != self._key:
             raise SettingError(
@@ -260,7 +265,7 @@ class _Kept:
         for number_, group in enumerate(state.groups):
             content |= {f"{number_} weights {name}": value for name, value in group.weights.items()}
             content |= {f"{number_} velocity {name}": value for name, value in group.velocity.items()}
-        replace(self._path, archive(content))
+        replace(self._path, archive(content), private=True)
 
 
 def _read(file: Mapping[str, Any], prefix: str) -> Weights:

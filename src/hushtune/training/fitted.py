@@ -9,6 +9,7 @@ from typing import Any
 
 from hushtune.core.files import replace as write
 from hushtune.core.space import Config
+from hushtune.core.words import as_set, up
 from hushtune.privacy.accounting import Budget, epsilon_of
 from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.events.registry import event_to_json
@@ -24,8 +25,10 @@ _SCORED = {
     "public": "Scored on: rows that were declared PUBLIC. The guarantee does not cover them.",
     "protected": "Scored on: rows apart from those trained on; the guarantee covers them too.",
 }
+_COUNTED = "how many rows there are to train on: that number is PUBLIC, as rate and steps follow from it"
+_UNCOUNTED = "the PUBLIC number of rows, {rows}, that rate and steps follow from; it was given, and not counted"
+_SCORED_COUNT = "how many rows are scored on: that number is PUBLIC"
 _NOT_COVERED = (
-    "how many rows there are, which is taken to be public",
     "what was computed from the rows beforehand (a scaler, a feature selection)",
     "anything a user's own code prints or stores",
 )
@@ -133,24 +136,24 @@ def _guarantee(fitted: Fitted) -> list[str]:
     privacy, delta = fitted.privacy, fitted.privacy.delta
     relation = RELATIONS[privacy.neighbours].format(unit=privacy.unit)
     lines = [
-        f"Guarantee, for model and config together: ({fitted.spent.epsilon:.4g}, {fitted.spent.delta:g})-differential "
-        f"privacy for each {privacy.unit}, neighbours '{privacy.neighbours}': {relation}.",
-        f"  Asked for: epsilon {privacy.epsilon:g}, delta {delta:g}. Computed from the recorded events under rule "
-        f"'{fitted.rule['name']}'.",
+        f"Guarantee, for model and config together: ({up(fitted.spent.epsilon)}, {up(fitted.spent.delta)})-"
+        f"differential privacy for each {privacy.unit}, neighbours '{privacy.neighbours}': {relation}.",
+        f"  Asked for: epsilon {as_set(privacy.epsilon)}, delta {as_set(delta)}. Computed from the recorded events "
+        f"under rule '{fitted.rule['name']}'.",
     ]
     for event in fitted.events:
         if isinstance(event, TrainingSteps):
-            lines.append(f"  Training: {event.words}; alone epsilon {epsilon_of((event,), delta):.4g}.")
+            lines.append(f"  Training: {event.words}; alone epsilon {up(epsilon_of((event,), delta))}.")
         elif isinstance(event, SelectedRuns):
             lines.append(f"  Training: {event.words}.")
         elif isinstance(event, PureTests):
-            tests = f"{event.times} test{'s' * (event.times > 1)} of epsilon {event.epsilon:.4g}"
-            lines.append(f"  Choosing: at most {tests}; alone epsilon {epsilon_of((event,), delta):.4g}.")
+            tests = f"{event.times} test{'s' * (event.times > 1)} of epsilon {up(event.epsilon)}"
+            lines.append(f"  Choosing: at most {tests}; alone epsilon {up(epsilon_of((event,), delta))}.")
     scored = [event for event in fitted.events if isinstance(event, GaussianVector)]
     if scored:
         lines.append(
             f"  Scoring: {len(scored)} counts of right answers, each with noise of standard deviation "
-            f"{scored[0].deviation:.4g}; alone epsilon {epsilon_of(tuple(scored), delta):.4g}."
+            f"{scored[0].deviation:.4g}; alone epsilon {up(epsilon_of(tuple(scored), delta))}."
         )
     return [*lines, f"  {_SCORED[fitted.scored_on]}"]
 
@@ -168,4 +171,11 @@ def _trust(fitted: Fitted) -> list[str]:
 def _rest(fitted: Fitted) -> list[str]:
     lines = books(fitted.ledger, "The owner's ledger") if fitted.ledger is not None else []
     secret = (_SECRET,) if any(isinstance(event, SelectedRuns) for event in fitted.events) else ()
-    return [*lines, f"Not covered: {'; '.join((*secret, *_NOT_COVERED))}."]
+    return [*lines, f"Not covered: {'; '.join((*secret, *_public_counts(fitted), *_NOT_COVERED))}."]
+
+
+def _public_counts(fitted: Fitted) -> tuple[str, ...]:
+    """Numbers of rows that everybody may know, and so the guarantee cannot hide."""
+    rows = fitted.trainer.get("rows")
+    trained = _COUNTED if rows is None else _UNCOUNTED.format(rows=rows)
+    return (trained, _SCORED_COUNT) if fitted.scored_on == "protected" and fitted.tuning is not None else (trained,)

@@ -18,6 +18,7 @@ from hushtune.client.party import Party
 from hushtune.client.trials import TrialStore
 from hushtune.core.errors import AbortedError, NoLossError, SettingError
 from hushtune.core.randomness import SystemRandomness
+from hushtune.core.secret import Secret
 from hushtune.methods.combine.method import SUMS
 from hushtune.methods.combine.tallies import CellCounts, ConfigSums
 from hushtune.methods.unopened import Unopened
@@ -210,7 +211,14 @@ def test_any_two_clients_differ_by_no_more_than_is_accounted_for(
         vectors = []
         for values in (one, other):
             client = ht.Client((np.zeros((1, 1)), np.zeros(1)), Known(values))
-            party = Party("a", client, TrialStore(folder / "trials.db"), folder, SystemRandomness())
+            party = Party(
+                "a",
+                client,
+                TrialStore(folder / "trials.db"),
+                folder,
+                SystemRandomness(),
+                secret=Secret.simulated(0, "a"),
+            )
             try:
                 vectors.append(query.bound.check(query.answer(party)))
             except NoLossError:

@@ -23,6 +23,7 @@ from hushtune.client.rows import WHOLE, Parts
 from hushtune.client.trials import TrialStore
 from hushtune.core.errors import HushtuneError
 from hushtune.core.randomness import SystemRandomness
+from hushtune.core.secret import Secret
 from hushtune.methods.base import Facts
 from hushtune.methods.propose_test.method import STEPS, CandidateScores, affordable
 from hushtune.methods.registry import method_from_json
@@ -92,7 +93,15 @@ def party(folder: Path, objective: Any, data: Any = None) -> Party:
     folder.mkdir(exist_ok=True)
     ledger = ht.Ledger(folder / "ledger.db")
     client = ht.Client(given, objective)
-    return Party("a", client, TrialStore(folder / "trials.db"), folder, SystemRandomness(), ledger)
+    return Party(
+        "a",
+        client,
+        TrialStore(folder / "trials.db"),
+        folder,
+        SystemRandomness(),
+        ledger,
+        secret=Secret.simulated(0, "a"),
+    )
 
 
 # ---- what a unit sends -------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import hushtune as ht
 from hushtune.client.party import Party
 from hushtune.client.trials import TrialStore
 from hushtune.core.randomness import SimulatedRandomness
+from hushtune.core.secret import Secret
 from hushtune.methods.base import Facts
 from hushtune.methods.vote.ballots import TopVotes
 from hushtune.run.replay import Replay
@@ -31,7 +32,14 @@ def party(tmp_path: Path, losses: list[float]) -> Party:
         return losses[config["x"]]
 
     client = ht.Client((np.zeros((1, 1)), np.zeros(1)), loss)
-    return Party("a", client, TrialStore(tmp_path / "t.db"), tmp_path, SimulatedRandomness(3, "ties"))
+    return Party(
+        "a",
+        client,
+        TrialStore(tmp_path / "t.db"),
+        tmp_path,
+        SimulatedRandomness(3, "ties"),
+        secret=Secret.simulated(0, "a"),
+    )
 
 
 def ballots(tmp_path: Path, losses: list[float], k: int, times: int) -> np.ndarray:

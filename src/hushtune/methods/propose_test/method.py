@@ -14,9 +14,10 @@ from hushtune.client.query import Query, register
 from hushtune.client.rows import MOST_VOTERS
 from hushtune.client.search.base import LARGEST_SEED, Search
 from hushtune.core.arrays import FloatArray, IntArray
-from hushtune.core.checks import integer, number, up
+from hushtune.core.checks import integer, number
 from hushtune.core.errors import ObjectiveError, SettingError
 from hushtune.core.space import Candidates, Config
+from hushtune.core.words import as_set, up
 from hushtune.methods.base import Facts, Method, Openings
 from hushtune.methods.contributions import loss_range
 from hushtune.methods.figures import Figure, Told
@@ -352,7 +353,7 @@ def affordable(epsilon0: float, privacy: Privacy, most: int) -> int:
 
     if cost(1) > privacy.epsilon:
         raise SettingError(
-            f"epsilon={privacy.epsilon:g} does not pay for one test of epsilon0={epsilon0:g}: at least "
+            f"epsilon={as_set(privacy.epsilon)} does not pay for one test of epsilon0={as_set(epsilon0)}: at least "
             f"epsilon={up(cost(1))} would, or a smaller epsilon0"
         )
     low, high = 1, most

@@ -18,6 +18,7 @@ from hushtune.client.rows import MOST_VOTERS
 from hushtune.core.arrays import FloatArray, IntArray
 from hushtune.core.checks import number
 from hushtune.core.errors import SettingError
+from hushtune.core.words import as_set, up
 from hushtune.methods.plan import Plan, Prospect
 from hushtune.methods.propose_test.doubling import simulate
 from hushtune.methods.propose_test.method import STEPS, NoisyMax, ProposeTest
@@ -76,7 +77,7 @@ class SelectionPlan(Plan):
             tests = f", g = {method.granularity:g}, u0 = {method.start:g}, at most {self.tests} tests"
         yield self.terms(f"{method.name}, {self.units} units, {self.candidates} candidates{tests}")
         yield (
-            f"One test has epsilon {chance.epsilon0:.4g}: noise of scale {chance.noise:.3g} on mean scores from "
+            f"One test has epsilon {up(chance.epsilon0)}: noise of scale {chance.noise:.3g} on mean scores from "
             f"{_BEST - self.spread:.2g} to {_BEST:g}"
         )
         if tests:
@@ -190,7 +191,7 @@ def _instead(selection: Selection) -> list[Chance]:
                 other(f"granularity {granularity:g}", method=replace(method, granularity=granularity))
         other("NoisyMax instead", method=NoisyMax(method.voters, validation=method.validation, losses=method.losses))
     if (doubled := prospect.doubled()) is not None:
-        other(f"epsilon {doubled.epsilon:g}", privacy=doubled)
+        other(f"epsilon {as_set(doubled.epsilon)}", privacy=doubled)
     return found
 
 

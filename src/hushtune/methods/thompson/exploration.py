@@ -20,8 +20,8 @@ from hushtune.core.checks import integer, number
 from hushtune.core.errors import NoLossError, SettingError
 from hushtune.core.fingerprint import fingerprint
 from hushtune.core.observer import Advance, Even, unseen
-from hushtune.core.randomness import words
-from hushtune.core.space import Candidates, Choice, Config, Domain, config_key
+from hushtune.core.randomness import Randomness, words
+from hushtune.core.space import Candidates, Choice, Config, Domain, Space, config_key, space_of
 from hushtune.methods.contributions import loss_range
 from hushtune.methods.thompson.agents import Draws, Features, Fit, best_untried, fit_of, own_scores
 from hushtune.methods.thompson.regions import MOST_REGIONS, regions_of
@@ -156,6 +156,10 @@ class Exploration(Search):
         """Initial points, and one for each iteration."""
         return parties * (self.query.initial + self.query.number)
 
+    def reach(self, domain: Domain) -> tuple[Space, ...]:
+        """The candidates; and what lies around them in their space, if agents refine."""
+        return (*super().reach(domain), *((space_of(domain),) if self.query.refine else ()))
+
     def found(self, party: Party) -> list[Trial]:
         """An agent's trials so far."""
         brought = party.brought(self.query.candidates.space)
@@ -181,7 +185,7 @@ class Exploration(Search):
         bar, able = Even(advance), []
         advance((self.work(1, domain) - usual) * len(parties))
         for party in parties:
-            if failures.work_of(party, self.seed, private, partial(self.missing, party), "explore"):
+            if failures.work_of(party, self.seed, self.query.key, private, partial(self.missing, party), "explore"):
                 able.append(party)
             else:
                 bar.owe([usual], len(able))
@@ -211,7 +215,7 @@ class Exploration(Search):
         for party, todo, outcome in self._score(tasks, jobs, apart):
             configs = whole[id(party)]
             if isinstance(outcome, Failure):
-                failures.fail(party, self.seed, outcome)
+                failures.fail(party, self.seed, self.query.key, outcome)
             else:
                 party.keep(todo, self.seed, outcome)
                 self._keep(party, configs)
@@ -236,21 +240,27 @@ class Exploration(Search):
                 alike[own - self.query.initial + 1, len(self.found(party))].append(party)
         for (iteration, _), group in alike.items():
             trials = [self.found(party) for party in group]
-            configs = _step(self.query, iteration, trials, [generator(party) for party in group])
+            configs = _step(self.query, iteration, trials, [_generator(self.query, party) for party in group])
             found += [(party, [config]) for party, config in zip(group, configs, strict=True)]
         return found
 
 
-def generator(party: Party) -> np.random.Generator:
+def generator(source: Randomness) -> np.random.Generator:
     """For an agent's own draws, none of which any guarantee counts on; seeded from the client's own source."""
-    return np.random.default_rng(words(party.randomness, 4).tolist())
+    return np.random.default_rng(words(source, 4).tolist())
+
+
+def _generator(query: Explorers, party: Party) -> np.random.Generator:
+    """For what an agent tries next: the same draws whenever it is at the same place of the same run."""
+    tried = len(party.searched(query.key))
+    return generator(party.drawn_for("exploration", query.key.encode(), str(tried).encode()))
 
 
 def _first(query: Explorers, party: Party, count: int) -> list[Config]:
     """Random points of the agent's own sub-region; of the whole space, where that has too few."""
     inside = _regions(query.candidates, query.regions) == party.place[0] % query.regions
     tried = {config_key(config) for config, _ in Exploration(query.seed, query=query).found(party)}
-    order = generator(party).permutation(len(query.candidates))
+    order = _generator(query, party).permutation(len(query.candidates))
     configs = [query.candidates[int(at)] for at in order[np.argsort(~inside[order], kind="stable")]]
     return [config for config in configs if config_key(config) not in tried][:count] or configs[:count]
 

@@ -114,7 +114,7 @@ class AgentVectors(Explorers, Query):
         points, values = self.observed(self.trials(party))
         draws = None
         if self.sends == "sample":
-            rng = generator(party)
+            rng = generator(party.randomness)
             draws = Draws(rng.normal(size=(1, self.features)), rng.normal(size=(1, len(values))))
         seen = centred(values[None]) if self.centre == "own" else values[None]
         found = weights(self.phi(points)[None], seen, np.array([self.variance]), draws)

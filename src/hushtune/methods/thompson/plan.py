@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hushtune.core.checks import number
-from hushtune.core.words import counted
+from hushtune.core.words import as_set, counted
 from hushtune.methods.plan import Plan, Prospect
 from hushtune.methods.thompson.method import STEPS, Thompson
 from hushtune.methods.thompson.regions import Emphasis, attention
@@ -172,7 +172,7 @@ def _instead(sharing: Sharing) -> list[Hearing]:
     assert isinstance(method, Thompson)
     found = [sharing.heard(f"{5 * prospect.clients} clients", clients=5 * prospect.clients)]
     if (doubled := prospect.doubled()) is not None:
-        found.append(sharing.heard(f"epsilon {doubled.epsilon:g}", privacy=doubled))
+        found.append(sharing.heard(f"epsilon {as_set(doubled.epsilon)}", privacy=doubled))
     if method.rate < 1:
         found.append(sharing.heard("rate 1: nobody is left out", method=replace(method, rate=1.0)))
     elif prospect.privacy.neighbours == "zero-out":

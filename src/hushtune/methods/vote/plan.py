@@ -10,7 +10,7 @@ import numpy as np
 
 from hushtune.client.request import Request
 from hushtune.core.arrays import IntArray
-from hushtune.core.words import counted
+from hushtune.core.words import as_set, counted
 from hushtune.methods.decode import MOST_SMOOTHED
 from hushtune.methods.plan import RUN, Plan, Prospect
 from hushtune.methods.vote.ballots import TopVotes
@@ -242,7 +242,7 @@ def _instead(prospect: Prospect, voters: int) -> list[tuple[str, int, int, Priva
     clients, privacy = prospect.clients, prospect.privacy
     found = [(f"{times * clients} clients", times * clients, voters, privacy) for times in (2, 5)]
     if (doubled := prospect.doubled()) is not None:
-        found.append((f"epsilon {doubled.epsilon:g}", clients, voters, doubled))
+        found.append((f"epsilon {as_set(doubled.epsilon)}", clients, voters, doubled))
     if privacy.unit == "client":
         record = replace(privacy, unit="record", neighbours="replace-one")
         found.append(("unit 'record', 50 voters per client", clients, 50, record))
