@@ -1,69 +1,166 @@
-"""Verifies a saved result: everything it claims is computed again from the events and openings it recorded."""
+"""Verifies a saved result: what it claims is computed again, and compared with what lies beside it."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
 
-import numpy as np
-
-from hushtune.client.query import Query
 from hushtune.client.search.adaptive import Adaptive
-from hushtune.core.arrays import IntArray
+from hushtune.core.checks import kind
 from hushtune.core.errors import BoundError, HushtuneError
 from hushtune.core.space import config_key
-from hushtune.core.words import counted
+from hushtune.core.words import as_set, counted, up
+from hushtune.federation.local import default_home
 from hushtune.methods.base import Facts
 from hushtune.privacy.bounds import Scores
 from hushtune.privacy.calibration import events_of
 from hushtune.privacy.events.training import TrainingSteps
+from hushtune.privacy.ledger import Ledger
+from hushtune.review.beside import Seen, charged, recorded, reported, signed
+from hushtune.review.checks import Beside, Check
 from hushtune.run.disclosures import CHOSEN, Disclosure, of_form, of_gathered, of_sum, of_tests
+from hushtune.run.possible import check_possible
 from hushtune.run.replay import Replay
-from hushtune.run.result import Opened, Result
+from hushtune.run.result import Result
 from hushtune.run.run import place_of
+from hushtune.run.signature import signer_key
 from hushtune.seals.base import largest_sum
 from hushtune.seals.ends import Due
-from hushtune.seals.forms import Form, form_from_json
+from hushtune.seals.forms import form_from_json
 from hushtune.seals.oracle import ANSWERS
 
 STATED = "the statement says what the records say"
+WRITTEN = "every field of result.json is there once, and says what the others say"
+_TRAFFIC = ("trips", "messages", "bytes")
+_DAMAGED = (HushtuneError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
-class Check:
-    """One claim, whether it holds, and the figures.
+class Verification(Sequence[Check]):
+    """All claims that were checked, and what lay beside the result.
 
     Args:
-        claim: in words.
-        holds: whether it was found to be so.
-        detail: the figures that were compared.
+        checks: one for each claim.
+        beside: what was looked for beside result.json, and whether it was found.
     """
 
-    claim: str
-    holds: bool
-    detail: str
+    checks: tuple[Check, ...]
+    beside: tuple[Beside, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether all claims hold."""
+        return all(check.holds for check in self.checks)
+
+    @overload
+    def __getitem__(self, at: int) -> Check: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Check, ...]: ...
+
+    def __getitem__(self, at: int | slice) -> Check | tuple[Check, ...]:
+        return self.checks[at]
+
+    def __len__(self) -> int:
+        return len(self.checks)
 
 
-def verify(folder: str | os.PathLike[str]) -> list[Check]:
-    """Recomputes what result.json in the folder claims.
+def verify(
+    folder: str | os.PathLike[str],
+    *,
+    signer: str | os.PathLike[str] | None = None,
+    ledger: Ledger | None = None,
+    home: str | os.PathLike[str] | None = None,
+) -> Verification:
+    """Recomputes what result.json in the folder claims, and compares it with what lies beside it.
 
     This shows that a result is consistent with itself: epsilon, noise, the chosen config, disclosures and statement
-    follow from its events and openings. Whether those are what happened, no file can show; nor, for sums of bounded
+    follow from its events and openings. It also compares run.json, report.html, result.sig and the coordinator's
+    ledger, as far as they are found. Whether all these are what happened, no file can show; nor, for sums of bounded
     norm, into how many voters clients split their rows; nor settings that say only what clients compute, such as a
-    lengthscale.
+    lengthscale. A signature shows who answers for it.
 
     Args:
         folder: one that `hushtune run` wrote, or that was given to `tune` as `folder` or to `Result.save`.
+        signer: who must have signed the result: a public key as 64 hex digits, or a file that holds what
+            `hushtune identity show` prints. None: a signature that is there must hold, whoever made it.
+        ledger: the coordinator's. Default: looked for under `home`, by the id that the result names.
+        home: folder of ledgers. Default: $HUSHTUNE_HOME, else .hushtune in the current folder.
     """
-    result = Result.load(folder)
+    kind("signer", signer, str, os.PathLike)
+    kind("ledger", ledger, Ledger)
+    kind("home", home, str, os.PathLike)
+    key = signer_key(signer) if signer is not None else None
+    result, place = Result.load(folder), Path(folder)
+    content = (place / "result.json").read_bytes()
+    found = [
+        _compared("run.json", lambda: recorded(place, result)),
+        _compared("report.html", lambda: reported(place, content)),
+        _compared("result.sig", lambda: signed(place, content, key)),
+        _compared("ledger", lambda: charged(result, ledger, Path(home) if home is not None else default_home())),
+    ]
+    compared = [check for _, checks in found for check in checks]
+    return Verification((*recomputed(result, content), *compared), tuple(beside for beside, _ in found))
+
+
+def _compared(name: str, look: Callable[[], Seen]) -> Seen:
+    """What lies beside the result; damaged records, here or there, are a claim that does not hold."""
+    try:
+        return look()
+    except _DAMAGED as error:
+        return Beside(name, True, "cannot be compared"), [Check(f"{name} can be compared", False, str(error))]
+
+
+def recomputed(result: Result, content: bytes) -> list[Check]:
+    """What a result claims, computed again from its own records.
+
+    Args:
+        result: as it was loaded.
+        content: all bytes of the result.json that it was loaded from.
+    """
     checks: list[Check] = []
     for part in (_method, _privacy, _noise, _chosen, _clients, _words):
         try:
             checks += part(result)
-        except (HushtuneError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        except _DAMAGED as error:
             checks.append(Check(f"the records for {part.__name__.strip('_')} are whole", False, str(error)))
+    try:
+        checks.append(_written(result, content))
+    except _DAMAGED as error:
+        checks.append(Check(WRITTEN, False, str(error)))
     return checks
+
+
+def _written(result: Result, content: bytes) -> Check:
+    """Nothing stands in the file twice, or beside what is read, or otherwise than it follows from the rest."""
+    twice: list[str] = []
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        twice.extend(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
+        return dict(pairs)
+
+    raw = json.loads(content, object_pairs_hook=once)
+    again = json.loads(json.dumps(result.to_json()))
+    wrong = twice + [path for path in _differing(raw, again) if path != "statement"]
+    detail = f"not so: {', '.join(wrong[:5])}" if wrong else f"{len(raw)} fields"
+    return Check(WRITTEN, not wrong, detail)
+
+
+def _differing(raw: Any, again: Any, path: str = "") -> Iterator[str]:
+    """Where two plain values differ, by name only: what a file holds beyond that is not repeated."""
+    if isinstance(raw, dict) and isinstance(again, dict):
+        for name in sorted(raw.keys() | again.keys()):
+            if name not in raw or name not in again:
+                yield f"{path}{name}"
+            else:
+                yield from _differing(raw[name], again[name], f"{path}{name}.")
+    elif type(raw) is not type(again) or raw != again:
+        yield path.rstrip(".")
 
 
 def _method(result: Result) -> Iterator[Check]:
@@ -92,12 +189,13 @@ def _privacy(result: Result) -> Iterator[Check]:
     yield Check(
         "epsilon computed from the events is the epsilon stated",
         abs(spent.epsilon - result.spent.epsilon) <= 1e-6 * spent.epsilon and spent.delta == result.spent.delta,
-        f"computed ({spent.epsilon:.6g}, {spent.delta:g}), stated ({result.spent.epsilon:.6g}, {result.spent.delta:g})",
+        f"computed ({up(spent.epsilon, 6)}, {up(spent.delta)}), "
+        f"stated ({up(result.spent.epsilon, 6)}, {up(result.spent.delta)})",
     )
     yield Check(
         "it stays within what was asked for",
         spent.epsilon <= privacy.epsilon and spent.delta <= privacy.delta,
-        f"asked for ({privacy.epsilon:g}, {privacy.delta:g})",
+        f"asked for ({as_set(privacy.epsilon)}, {as_set(privacy.delta)})",
     )
     voters = result.method.voters
     yield Check(
@@ -170,32 +268,14 @@ def _chosen(result: Result) -> Iterator[Check]:
 
 
 def _possible(result: Result, replay: Replay) -> Iterator[Check]:
-    """Clients' own answers are within their bound, and exact sums within what so many answers can add up to."""
-    voters = result.method.voters
+    """What was opened is what so many clients can send, as far as noise lets one tell: the run's own check."""
     for query, opened in zip(replay.queries, result.opened, strict=True):
-        if (form := form_from_json(opened.form)) is not None:
-            yield _possible_form(opened, form)
-            continue
-        if isinstance(query.bound, Scores):
-            continue  # answers were checked when they were decided from
-        blocks = [list(own.values()) for own in (opened.own or {}).values()] or [list(opened.blocks.values())]
-        vectors = [np.concatenate([np.asarray(block) for block in own]) for own in blocks]
-        most = query.bound.largest * (1 if opened.own is not None else voters * opened.answered)
-        inside = all(np.abs(vector).max() <= most for vector in vectors) or opened.noise_variance > 0
-        if opened.own is not None:
-            inside = inside and not opened.blocks and all(_within(query, vector) for vector in vectors)
-        yield Check("the opened values are ones that clients can send", inside, f"'{query.name}', largest {most}")
-
-
-def _possible_form(opened: Opened, form: Form) -> Check:
-    """Comparisons are 0 or 1; a quotient of what is at most its divisor is about 0 to 1."""
-    values = np.asarray(opened.blocks[form.block], dtype=np.float64)
-    inside = True
-    if form.at_least is not None:
-        inside = bool(np.isin(values, (0, 1)).all())
-    elif form.over is not None:
-        inside = bool((np.abs(values - 0.5) <= 1).all())
-    return Check("the opened values are ones that clients can send", inside, f"'{opened.query}', {form.words}")
+        why = ""
+        try:
+            check_possible(query, opened, result.method.voters, result.noise, result.honest)
+        except BoundError as error:
+            why = f": {error}"
+        yield Check("the opened values are ones that clients can send", not why, f"'{query.name}'{why}")
 
 
 def _smudging(result: Result, replay: Replay) -> Iterator[Check]:
@@ -210,14 +290,6 @@ def _smudging(result: Result, replay: Replay) -> Iterator[Check]:
             opened.smudging == bits,
             f"computed {bits}, stated {opened.smudging}",
         )
-
-
-def _within(query: Query, vector: IntArray) -> bool:
-    try:
-        query.bound.check(vector)
-    except BoundError:
-        return False
-    return True
 
 
 def _totals(result: Result, replay: Replay) -> Iterator[Check]:
@@ -241,7 +313,7 @@ def _clients(result: Result) -> Iterator[Check]:
     yield Check(
         "answers and dropouts add up to the clients asked",
         whole
-        and all(opened.answered <= result.asked for opened in result.opened)
+        and all(0 <= opened.answered <= result.asked for opened in result.opened)
         and (max(counted, default=0) >= result.asked if len(counted) > 1 else counted == [result.asked])
         and (len(result.opened) > 1 or not set(result.dropped) & set(result.late)),
         f"{result.asked} asked, {result.answered} answered, {len(result.dropped)} dropped, {len(result.late)} late",
@@ -256,6 +328,19 @@ def _words(result: Result) -> Iterator[Check]:
     )
     yield Check(
         "a run is either a marked simulation or in a ledger",
-        (result.simulation is None) == (result.ledger is not None),
+        set(result.simulation) == {"seed", "figures"} and result.ledger is None
+        if result.simulation is not None
+        else result.ledger is not None,
         "simulation" if result.simulation is not None else "real run",
+    )
+    traffic = result.traffic if result.traffic is not None else dict.fromkeys(_TRAFFIC, 0.0)
+    yield Check(
+        "the traffic is a number of trips, of messages and of bytes",
+        set(traffic) == set(_TRAFFIC) and all(count >= 0 for count in traffic.values()),
+        "counted by the coordinator" if result.traffic is not None else "not counted",
+    )
+    yield Check(
+        "a real run with an epsilon carries no times",
+        not result.seconds or result.privacy is None or result.simulation is not None,
+        f"{len(result.seconds)} on record",
     )

@@ -181,7 +181,7 @@ def test_more_candidates_than_fit_are_cut_but_the_chosen_one_stays(tmp_path: Pat
     )
     result.index = int(np.argmin(result.opened[0].blocks["votes"]))
     result.config = result.candidates[result.index]
-    text = page(result, [])
+    text = page(result, [], "0" * 64)
     assert "(120 of 300 shown)" in text
     assert text.count('class="opened chosen"') == 1
     read(text)
@@ -225,7 +225,7 @@ def test_a_combined_run_shows_cells_of_two_knobs_and_its_clusters(strategy: Any,
     result = ht.tune(
         clients, grid, method=ht.Combine(strategy, cell=0.25), observer=ht.Silent(), jobs=1, folder=tmp_path / "run"
     )
-    text = page(result, ht.verify(tmp_path / "run"))
+    text = page(result, ht.verify(tmp_path / "run"), "0" * 64)
     reader = read(text)
     cells = [attrs for tag, attrs in reader.tags if tag == "rect" and "cell" in str(attrs.get("class"))]
     assert len(cells) == (8 if strategy == "dbscan" and "kind" in knobs else 0)

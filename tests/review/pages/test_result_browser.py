@@ -91,8 +91,9 @@ def test_plots_have_data(page: Any, folder: Path) -> None:
     assert len(page.find_elements(By.CSS_SELECTOR, "#plot-counts .opened.chosen")) == 1
     assert len(page.find_elements(By.CSS_SELECTOR, "#plot-parallel .candidate-line")) == count
     assert len(page.find_elements(By.CSS_SELECTOR, "#plot-parallel .candidate-line.chosen")) == 1
-    assert len(page.find_elements(By.CSS_SELECTOR, "#plot-time rect")) == len(result.seconds)
-    for name in ("plot-counts", "plot-parallel", "plot-time"):
+    assert result.seconds == {}  # a real run with an epsilon keeps no times
+    assert not page.find_elements(By.ID, "plot-time")
+    for name in ("plot-counts", "plot-parallel"):
         size = page.find_element(By.ID, name).size
         assert size["width"] > 500
         assert size["height"] > 50

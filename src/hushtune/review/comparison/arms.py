@@ -24,6 +24,7 @@ from hushtune.core.files import replace
 from hushtune.core.fingerprint import fingerprint
 from hushtune.core.observer import Bars, Observer, Silent, told_failures
 from hushtune.core.space import Candidates, Config, Domain
+from hushtune.core.words import as_set
 from hushtune.federation.local import LocalFederation, check_clients
 from hushtune.methods.base import Facts, Method
 from hushtune.methods.study import Study
@@ -178,7 +179,7 @@ class _Work:
         same = [facts.candidates.to_json(), final.to_json(), facts.seal.to_json(), facts.search.to_json()]
         own = facts.privacy.to_json() if facts.privacy is not None else None
         key = fingerprint([same, own, kept, self.simulation.seed, self.simulation.draws, self._reference_keys])
-        epsilon = EXACT if facts.privacy is None else f"{facts.privacy.epsilon:g}"
+        epsilon = EXACT if facts.privacy is None else as_set(facts.privacy.epsilon)
         return self.folder / ARMS / f"{final.name}-{facts.seal.name}-{epsilon}-{key[:10]}"
 
     def _kept(self, folder: Path | None) -> Result | None:

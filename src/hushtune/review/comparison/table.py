@@ -14,6 +14,7 @@ import numpy as np
 
 from hushtune._version import __version__
 from hushtune.core.errors import SettingError
+from hushtune.core.words import as_set, up
 from hushtune.privacy.guarantee import Privacy
 from hushtune.run.disclosures import CHOSEN, OF_EACH, Disclosure
 from hushtune.run.result import Result
@@ -52,7 +53,7 @@ class Arm:
         """Epsilon, or "exact"; and what else is not the default's."""
         if self.privacy is None:
             return EXACT
-        return f"{self.privacy.epsilon:g}{self.terms}"
+        return f"{as_set(self.privacy.epsilon)}{self.terms}"
 
     @property
     def terms(self) -> str:
@@ -60,7 +61,7 @@ class Arm:
         if self.privacy is None:
             return ""
         usual = Privacy(self.privacy.epsilon)
-        own = (f" per {self.privacy.unit}", f" {self.privacy.neighbours}", f" delta {self.privacy.delta:g}")
+        own = (f" per {self.privacy.unit}", f" {self.privacy.neighbours}", f" delta {as_set(self.privacy.delta)}")
         names = ("unit", "neighbours", "delta")
         pairs = zip(names, own, strict=True)
         return "".join(words for name, words in pairs if getattr(self.privacy, name) != getattr(usual, name))
@@ -249,7 +250,7 @@ def _cells(arm: Arm) -> tuple[str, ...]:
         arm.seal,
         arm.guarantee,
         score,
-        "" if arm.privacy is None else f"{row['spent']:.3g}",
+        "" if arm.privacy is None else up(row["spent"], 3),
         f"{row['messages']:g}",
         f"{row['bytes']:,.0f}",
         f"{row['seconds']:.1f}",

@@ -8,10 +8,11 @@ from pathlib import Path
 from hushtune.core.checks import kind
 from hushtune.core.errors import SettingError
 from hushtune.core.files import replace
+from hushtune.review.beside import digest_of
 from hushtune.review.comparison.table import ARMS, FILE, Comparison
 from hushtune.review.pages import comparison
 from hushtune.review.pages.result import page
-from hushtune.review.verification import verify
+from hushtune.review.verification import recomputed
 from hushtune.run.result import Result
 
 PICTURE = "comparison.svg"
@@ -33,8 +34,9 @@ def report(folder: str | os.PathLike[str]) -> Path:
 
 def _run(folder: Path) -> Path:
     path, result = folder / "report.html", Result.load(folder)
+    written = (folder / "result.json").read_bytes()
     try:
-        content = page(result, verify(folder))
+        content = page(result, recomputed(result, written), digest_of(written))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise SettingError(f"{path.with_name('result.json')} is damaged: {type(error).__name__}: {error}") from None
     replace(path, content)

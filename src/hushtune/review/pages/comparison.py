@@ -7,7 +7,7 @@ from html import escape
 
 from hushtune.core.plots import round_ticks
 from hushtune.core.svg import Area, Axis, legend, panel, picture, polyline, text
-from hushtune.core.words import counted
+from hushtune.core.words import as_set, counted, up
 from hushtune.review.comparison.table import ARMS, EXACT, Arm, Comparison
 from hushtune.review.pages.html import document, listing, note, section, table
 
@@ -46,7 +46,7 @@ def _table(found: Comparison) -> str:
         row = arm.row()
         score = "" if arm.score is None else f"{arm.score:.3f}"
         score += "" if arm.deviation is None else f" ± {arm.deviation:.3f}"
-        spent = "no guarantee" if arm.privacy is None else f"{row['spent']:.3g}"
+        spent = "no guarantee" if arm.privacy is None else up(row["spent"], 3)
         traffic = (f"{row['messages']:g}", f"{row['bytes']:,.0f}", f"{row['seconds']:.1f}")
         rows.append((arm.method, arm.seal, arm.guarantee, score, spent, *traffic, arm.server_sees))
     best = found.reference.get("opt")
@@ -88,7 +88,7 @@ def _reading(found: Comparison) -> str:
     used = {arm.result.seal.name: arm.result.seal.brief for arm in found.ran if arm.result is not None}
     seals = [f"{name}: {brief}" for name, brief in used.items() if brief]
     privacies = dict.fromkeys(arm.privacy for arm in found.ran if arm.privacy is not None)
-    units = dict.fromkeys(f"per {p.unit}, neighbours {p.neighbours}, delta {p.delta:g}" for p in privacies)
+    units = dict.fromkeys(f"per {p.unit}, neighbours {p.neighbours}, delta {as_set(p.delta)}" for p in privacies)
     words = [
         *(f"Guarantees are {unit}." for unit in units),
         *(f"Seal {seal}." for seal in seals),

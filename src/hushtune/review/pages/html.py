@@ -8,14 +8,20 @@ from importlib.resources import files
 from typing import Any
 
 
-def document(title: str, sections: Sequence[str]) -> str:
-    """A whole file that loads nothing else."""
+def document(title: str, sections: Sequence[str], about: str = "") -> str:
+    """A whole file that loads nothing else.
+
+    Args:
+        title: of the page.
+        sections: its parts, as HTML.
+        about: further tags for its head.
+    """
     style = files("hushtune.review.pages").joinpath("style.css").read_text(encoding="utf-8")
     body = "\n".join(sections)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n"
+        f"{about}<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n"
         f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
     )
 

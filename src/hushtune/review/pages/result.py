@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from hushtune.core.words import counted
+from hushtune.core.words import as_set, counted, down, up
 from hushtune.methods.figures import Figure, value_text
 from hushtune.privacy.accounting import Budget
+from hushtune.review.beside import digest_tag
+from hushtune.review.checks import Check
 from hushtune.review.pages.html import document, listing, note, section, table
 from hushtune.review.pages.plots import counts_plot, parallel_plot, shares_plot
-from hushtune.review.verification import Check
 from hushtune.run.result import Result
 from hushtune.run.simulation import figure_rows
 from hushtune.run.statement import not_covered
 
+_NO_TIMES = (
+    "A real run with an epsilon keeps no times: how long clients take depends on data, and no epsilon covers it."
+)
 
-def page(result: Result, checks: Sequence[Check]) -> str:
-    """The whole HTML file for a result, with what `verify` has found."""
+
+def page(result: Result, checks: Sequence[Check], digest: str) -> str:
+    """The whole HTML file for a result.
+
+    Args:
+        result: what the page shows.
+        checks: what was found when its claims were computed again.
+        digest: of result.json, by which `verify` sees that the page was made from it.
+    """
     sections = [
         _head(result),
         section("chosen", "The chosen config", _config(result), _figures(result)),
@@ -28,21 +39,21 @@ def page(result: Result, checks: Sequence[Check]) -> str:
         section("disclosures", "Who learned what", _disclosures(result)),
         section("budget", "Budget", _budget(result)),
         section("clients", "Clients", _clients(result)),
-        section("time", "Time", shares_plot(result.seconds)),
+        section("time", "Time", shares_plot(result.seconds) if result.seconds else note(_NO_TIMES)),
         section("not-covered", "What is not covered", listing(not_covered(result))),
         section("statement", "The privacy statement", f"<pre>{escape(result.statement)}</pre>"),
-        section("verify", "How to check this", _verify(result, checks)),
+        section("verify", "How to check this", _verify(checks, digest)),
     ]
-    return document(f"hushtune run {result.run[:8]}", sections)
+    return document(f"hushtune run {result.run[:8]}", sections, digest_tag(digest))
 
 
 def _head(result: Result) -> str:
     privacy, voters = result.privacy, result.method.voters
-    guarantee = "none" if privacy is None else f"epsilon {result.spent.epsilon:.3g}"
+    guarantee = "none" if privacy is None else f"epsilon {up(result.spent.epsilon, 3)}"
     unit = (
         "what was opened is exact"
         if privacy is None
-        else f"delta {result.spent.delta:g}, per {privacy.unit}, {privacy.neighbours}"
+        else f"delta {up(result.spent.delta)}, per {privacy.unit}, {privacy.neighbours}"
     )
     each = f", {voters} voters each" if voters > 1 else ""
     cards = [
@@ -130,7 +141,7 @@ def _disclosures(result: Result) -> str:
                 d.what,
                 " x ".join(map(str, d.shape)),
                 d.mechanism,
-                "no guarantee" if d.epsilon is None else f"{d.epsilon:.4g}",
+                "no guarantee" if d.epsilon is None else up(d.epsilon),
                 times,
             )
             for d, times in Counter(result.disclosures).items()
@@ -138,8 +149,8 @@ def _disclosures(result: Result) -> str:
     )
 
 
-def _amount(budget: Budget | None) -> str:
-    return "no limit" if budget is None else f"epsilon {budget.epsilon:.4g}, delta {budget.delta:.3g}"
+def _amount(budget: Budget | None, figure: Callable[[float], str] = up) -> str:
+    return "no limit" if budget is None else f"epsilon {figure(budget.epsilon)}, delta {figure(budget.delta)}"
 
 
 def _budget(result: Result) -> str:
@@ -149,11 +160,15 @@ def _budget(result: Result) -> str:
     now = "an exact opening, which no epsilon covers" if result.privacy is None else _amount(result.spent)
     rows = [
         ("spent before this run", _amount(books.before)),
-        *([("asked for; as it had less left, fewer sums are opened", _amount(books.wanted))] if books.wanted else []),
+        *(
+            [("asked for; as it had less left, fewer sums are opened", _amount(books.wanted, as_set))]
+            if books.wanted
+            else []
+        ),
         ("this run", now),
         ("spent in all", _amount(books.spent)),
-        ("limit", _amount(books.limit)),
-        ("left for one more run", _amount(books.left)),
+        ("limit", _amount(books.limit, as_set)),
+        ("left for one more run", _amount(books.left, down)),
     ]
     age = "It was new: what was spent elsewhere before is not in it. " if books.new else ""
     return table(["coordinator's ledger", f"rule '{books.rule}', {counted(books.runs, 'run')}"], rows) + note(
@@ -177,13 +192,17 @@ def _clients(result: Result) -> str:
         }
     missing = table(["dropped client", "reason"], result.dropped.items()) if result.dropped else ""
     missing += table(["left out", "reason"], result.left_out.items()) if result.left_out else ""
-    missing += table(["counted, but lost before the end", "reason"], result.late.items()) if result.late else ""
+    missing += (
+        table(["counted, but of no help in opening the sum", "reason"], result.late.items()) if result.late else ""
+    )
     return table(["clients", ""], facts.items()) + missing
 
 
-def _verify(result: Result, checks: Sequence[Check]) -> str:
+def _verify(checks: Sequence[Check], digest: str) -> str:
     marks = {True: "holds", False: "DOES NOT HOLD"}
     return note(
-        "`hushtune verify FOLDER` computes these again from the recorded events and openings. It shows that the result "
-        "is consistent with itself; it cannot show that the records are true. When this page was made:"
+        f"This page was made from a result.json with SHA-256 {digest}. `hushtune verify FOLDER` compares that, what "
+        "else lies beside result.json and the coordinator's ledger, and computes these again from the recorded events "
+        "and openings. It shows that records are consistent with each other, not that they are true. When this page "
+        "was made:"
     ) + table(["claim", "", "figures"], ((c.claim, marks[c.holds], c.detail) for c in checks))
