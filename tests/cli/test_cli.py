@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,41 @@ def test_a_real_run_its_ledgers_and_its_verification(
     tampered = hushtune("verify", out)
     assert tampered.returncode == 1
     assert "FAIL epsilon computed" in tampered.stdout
+
+
+def test_a_signed_run_is_checked_against_its_signer(hushtune: Hushtune, study: Path, tmp_path: Path) -> None:
+    study.write_text(STUDY + "[simulation]\nseed = 1\n")
+    key, out = tmp_path / "coordinator.key", tmp_path / "run"
+    assert hushtune("identity", "new", key).returncode == 0
+    public = hushtune("identity", "show", key).stdout
+    (tmp_path / "coordinator.pub").write_text(public)
+    missing = hushtune("run", study, "--out", out, "--identity", tmp_path / "none", "--quiet")
+    assert missing.returncode == 2
+    assert not out.exists()
+    assert hushtune("run", study, "--out", out, "--identity", key, "--quiet").returncode == 0
+
+    for signer in (public.strip(), tmp_path / "coordinator.pub"):
+        checked = hushtune("verify", out, "--signer", signer)
+        assert checked.returncode == 0, checked.stdout
+        assert f"saw result.sig: by {public.strip()}, which holds" in checked.stdout
+        assert "NOT FOUND ledger: not looked for: a simulation charges none" in checked.stdout
+        assert "saw run.json: 1 opening" in checked.stdout
+    found = json.loads(hushtune("verify", out, "--json").stdout)
+    assert [(one["name"], one["found"]) for one in found["beside"]] == [
+        ("run.json", True),
+        ("report.html", True),
+        ("result.sig", True),
+        ("ledger", False),
+    ]
+    foreign = hushtune("verify", out, "--signer", "0" * 64)
+    assert foreign.returncode == 1
+    assert "FAIL it is the signer's" in foreign.stdout
+    assert hushtune("verify", out, "--signer", key).returncode == 2  # a secret key is no signer
+    (out / "result.sig").unlink()
+    unsigned = hushtune("verify", out, "--signer", public.strip())
+    assert unsigned.returncode == 1
+    assert "FAIL the result is signed" in unsigned.stdout
+    assert hushtune("verify", out).returncode == 0
 
 
 def test_json_output_is_one_object(hushtune: Hushtune, study: Path, tmp_path: Path) -> None:
@@ -140,6 +177,51 @@ def test_ledger_limit_makes_and_changes_and_refuses(hushtune: Hushtune, tmp_path
         assert not (tmp_path / "new.db").exists()
     path.write_bytes(b"foreign" * 1000)
     assert hushtune("ledger", "show", path).returncode == 2
+
+
+def test_an_owner_goes_on_after_a_loss_by_the_command_that_the_refusal_names(
+    hushtune: Hushtune, tmp_path: Path
+) -> None:
+    path = tmp_path / "ledger.db"
+    limit = ("ledger", "limit", path, "--delta", "1e-5", "--epsilon")
+    assert hushtune(*limit, "2").returncode == 0
+    path.unlink()
+    for command in (("ledger", "show", path), (*limit, "2")):
+        refused = hushtune(*command)
+        assert refused.returncode == 2
+        assert len(refused.stderr.splitlines()) == 1
+        assert "it is gone, and with it the record of what was spent; put back the newest file" in refused.stderr
+        assert f"hushtune ledger limit {path} --epsilon E --delta D --accept-loss" in refused.stderr
+    assert not path.exists()
+    assert "say --unit client or --unit record" in hushtune(*limit, "0.5", "--accept-loss").stderr
+    assert "per record" in hushtune(*limit, "0.5", "--accept-loss", "--unit", "record").stdout
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE limits SET epsilon=2")
+        db.commit()
+    assert "altered since it was last used" in hushtune("ledger", "show", path).stderr
+    assert (
+        "per record, neighbours 'replace-one', is now epsilon 0.25" in hushtune(*limit, "0.25", "--accept-loss").stdout
+    )
+    assert hushtune("ledger", "show", path).returncode == 0
+
+
+def test_a_ledger_that_is_gone_is_named_among_the_others(
+    hushtune: Hushtune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUSHTUNE_HOME", str(tmp_path))
+    for name in ("a", "b", "c"):
+        hushtune("ledger", "limit", tmp_path / name / "ledger.db", "--epsilon", "2", "--delta", "1e-5")
+    (tmp_path / "b" / "ledger.db").unlink()
+    shown = hushtune("ledger", "show")
+    assert shown.returncode == 2
+    assert shown.stderr == "error: 1 of 3 ledgers cannot be used; see the list\n"
+    assert [line for line in shown.stdout.splitlines() if not line.startswith(" ")] == [
+        str(tmp_path / name / "ledger.db") for name in ("a", "b", "c")
+    ]
+    assert shown.stdout.count("limit epsilon 2") == 2
+    assert shown.stdout.count("REFUSED: ") == 1
+    listed = json.loads(hushtune("ledger", "show", "--json").stdout)["ledgers"]
+    assert ["refused" in ledger for ledger in listed] == [False, True, False]
 
 
 def test_a_roster_is_never_overwritten(hushtune: Hushtune, tmp_path: Path) -> None:

@@ -16,7 +16,14 @@ import hushtune as ht
 
 pytestmark = pytest.mark.flower
 
-NODES: list[dict[str, Any]] = [{"partition-id": at, "num-partitions": 10, "hushtune-jobs": 1} for at in range(10)]
+
+def nodes(folder: Path) -> list[dict[str, Any]]:
+    """Ten nodes, whose operators have set the policy that examples/flower-vote shows."""
+    text = (ROOT / "examples" / "flower-vote" / "README.md").read_text()
+    (shown,) = re.findall(r"```toml\n(# policy.toml.*?)```", text, re.DOTALL)
+    (folder / "policy.toml").write_text(shown)
+    common = {"num-partitions": 10, "hushtune-jobs": 1, "hushtune-policy": str(folder / "policy.toml")}
+    return [{"partition-id": at, **common} for at in range(10)]
 
 
 def test_the_pages_run_and_tune(
@@ -24,13 +31,15 @@ def test_the_pages_run_and_tune(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     scope = {page: run(page) for page in pages_of("flower")}["docs/flower.md"]
-    scope["main"](DirectGrid(scope["app"], NODES), Context(1, 1, {}, RecordDict(), {}))
+    scope["main"](DirectGrid(scope["app"], nodes(tmp_path)), Context(1, 1, {}, RecordDict(), {}))
     printed = capsys.readouterr().out
     assert "10 clients were asked, 10 answered, each with 5 voters" in printed
     assert "Guarantee: (1, 1e-05)-differential privacy for each record" in printed
 
 
-def test_the_example_tunes_and_trains(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_tunes_and_trains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Its own settings, from its own pyproject; Flower's FedAvg sends its messages through the same grid."""
     import tomllib
 
@@ -38,7 +47,7 @@ def test_the_example_tunes_and_trains(monkeypatch: pytest.MonkeyPatch, capsys: p
     from flower_vote import client_app, server_app
 
     config = tomllib.loads((ROOT / "examples" / "flower-vote" / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
-    server_app.main(DirectGrid(client_app.app, NODES), Context(1, 1, {}, RecordDict(), config["config"]))
+    server_app.main(DirectGrid(client_app.app, nodes(tmp_path)), Context(1, 1, {}, RecordDict(), config["config"]))
     printed = capsys.readouterr().out
     assert "Guarantee: (1, 1e-05)-differential privacy for each record" in printed
     chosen, middle = re.findall(r"accuracy after 10 rounds of FedAvg: (0\.\d+)", printed)

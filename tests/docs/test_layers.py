@@ -119,7 +119,7 @@ def test_every_decision_says_where_in_the_code_it_is_and_is_in_the_contents() ->
     titles = [decision.partition("\n")[0] for decision in decisions]
     anchors = ["-".join(re.sub(r"[^\w -]", "", title).lower().split()) for title in titles]
     assert re.findall(r"\]\(#([\w-]+)\)", contents) == anchors
-    placed = [re.search(r"^In the code: `(src|tests)/", decision, re.MULTILINE) for decision in decisions]
+    placed = [re.search(r"^In the code: `(src|tests|tools)/", decision, re.MULTILINE) for decision in decisions]
     assert [title for title, place in zip(titles, placed, strict=True) if place is None] == []
 
 

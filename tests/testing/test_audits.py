@@ -17,6 +17,7 @@ from hushtune.client.request import Request
 from hushtune.client.trials import TrialStore
 from hushtune.core.randomness import SimulatedRandomness
 from hushtune.core.roster import Roster
+from hushtune.core.secret import Secret
 from hushtune.methods.vote.ballots import TopVotes
 from hushtune.privacy.accounting import Sums
 from hushtune.privacy.bounds import KHot
@@ -75,7 +76,14 @@ def party(tmp_path: Path, favourite: float, label: str) -> Party:
         return float(abs(config["x"] - data.y[0]))
 
     client = ht.Client((np.zeros((1, 1)), np.array([favourite])), loss)
-    return Party("a", client, TrialStore(tmp_path / "t.db"), tmp_path, SimulatedRandomness(0, label))
+    return Party(
+        "a",
+        client,
+        TrialStore(tmp_path / "t.db"),
+        tmp_path,
+        SimulatedRandomness(0, label),
+        secret=Secret.simulated(0, "a"),
+    )
 
 
 def whole_path(tmp_path: Path, query: TopVotes, favourite: float, runs: int, privacy: ht.Privacy) -> np.ndarray:

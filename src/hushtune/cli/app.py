@@ -67,6 +67,9 @@ def run(
         ),
     ],
     jobs: Annotated[int | None, typer.Option(help="Processes for scoring. Default: one per core.")] = None,
+    identity: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Sign the result with this key (hushtune identity new).")
+    ] = None,
     quiet: Quiet = False,
     log_json: LogJson = None,
     json: Json = False,
@@ -74,6 +77,7 @@ def run(
     """Run a study: score, ask, choose, and say what that revealed."""
     from hushtune.cli import show
     from hushtune.cli.studyfile import read
+    from hushtune.core.identity import Identity
     from hushtune.core.observer import told_failures
     from hushtune.review.pages import report
     from hushtune.run.tuning import tune
@@ -81,6 +85,7 @@ def run(
     with show.stdout_kept_clean(), watching(quiet, log_json) as observer:
         with told_failures(observer):
             said = read(study)
+            own = Identity.load(identity) if identity is not None else None
         result = tune(
             said.clients,
             **vars(said.study),
@@ -88,6 +93,7 @@ def run(
             ledger=said.ledger,
             folder=out,
             jobs=jobs,
+            identity=own,
             observer=observer,
         )
     show.result(result, report(out), as_json=json)
@@ -113,15 +119,26 @@ def report_(
 
 @app.command()
 def verify(
-    folder: Annotated[Path, typer.Argument(help="A folder that `hushtune run` wrote.")], json: Json = False
+    folder: Annotated[Path, typer.Argument(help="A folder that `hushtune run` wrote.")],
+    signer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY", help="Who must have signed: a public key, or a file with what `identity show` prints."
+        ),
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="The coordinator's ledger. Default: looked for under the home folder.")
+    ] = None,
+    json: Json = False,
 ) -> None:
-    """Recompute from the recorded events and openings everything that a result claims."""
+    """Recompute everything that a result claims, and compare it with what lies beside it."""
     from hushtune.cli import show
+    from hushtune.privacy.ledger import Ledger
     from hushtune.review.verification import verify as check
 
-    checks = check(folder)
-    show.checks(checks, as_json=json)
-    raise typer.Exit(0 if all(c.holds for c in checks) else 1)
+    found = check(folder, signer=signer, ledger=Ledger(ledger) if ledger is not None else None)
+    show.verification(found, as_json=json)
+    raise typer.Exit(0 if found.holds else 1)
 
 
 @app.command()

@@ -22,8 +22,10 @@ def ledger_show(
     from hushtune.federation.local import default_home
     from hushtune.privacy.ledger import Ledger
 
-    paths = [path] if path is not None else sorted(default_home().glob("**/ledger*.db"))
-    show.ledgers([Ledger(p) for p in paths], default_home(), as_json=json)
+    home = default_home()
+    lost = (anchor.with_suffix("") for anchor in home.glob("**/ledger*.db.anchor"))  # a ledger that is gone is named
+    paths = [path] if path is not None else sorted({*home.glob("**/ledger*.db"), *lost})
+    show.ledgers([Ledger(p) for p in paths], home, as_json=json)
 
 
 @ledger_app.command("limit")
@@ -32,14 +34,19 @@ def ledger_limit(
     epsilon: Annotated[float, typer.Option(help="Limit for everything ever charged.")],
     delta: Annotated[float, typer.Option(help="The limit's delta.")],
     unit: Annotated[
-        str | None, typer.Option(help="For a new ledger: client or record.", autocompletion=among(UNITS))
+        str | None,
+        typer.Option(help="Client or record; fixed once something was charged.", autocompletion=among(UNITS)),
     ] = None,
     neighbours: Annotated[
-        str | None, typer.Option(help="For a new ledger: the relation.", autocompletion=among(NEIGHBOURS))
+        str | None,
+        typer.Option(help="The relation; fixed once something was charged.", autocompletion=among(NEIGHBOURS)),
     ] = None,
     rule: Annotated[
         str | None, typer.Option(help="For a new ledger: sums or renyi.", autocompletion=among(RULES))
     ] = None,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Go on though entries are lost; take their cost off the limit.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Set a ledger's limit, or make a ledger with one."""
@@ -50,11 +57,13 @@ def ledger_limit(
     terms = {"unit": unit, "neighbours": neighbours, "rule": rule}
     given = {name: value for name, value in terms.items() if value is not None}
     ledger = Ledger(path)
-    made = not ledger.exists
+    made = not (path.exists() if accept_loss else ledger.exists)
+    if made and accept_loss and unit is None:
+        raise SettingError(f"{path} is gone, and nobody knows what it counted: say --unit client or --unit record")
     if made:
-        Ledger.new(path, epsilon, delta, **given)  # type: ignore[arg-type]
-    elif given:
-        raise SettingError(f"{path} exists: {sorted(given)} were fixed when it was made; only the limit can change")
+        Ledger.new(path, epsilon, delta, accept_loss=accept_loss, **given)  # type: ignore[arg-type]
+    elif rule is not None:
+        raise SettingError(f"{path} exists: its rule was fixed when it was made; leave --rule out")
     else:
-        ledger.set_limit(epsilon, delta)
+        ledger.set_limit(epsilon, delta, accept_loss, unit, neighbours)  # type: ignore[arg-type]
     show.limit(ledger, made, as_json=json)

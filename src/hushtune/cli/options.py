@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hushtune.core.words import up
+
 if TYPE_CHECKING:
     from hushtune.core.observer import Observer
 
@@ -75,9 +77,14 @@ def watching(quiet: bool, log_json: str | None) -> Iterator[Observer]:
             yield together(bars_unless(quiet), JsonLines(file))
 
 
-def budget_text(pair: Mapping[str, Any] | None) -> str:
-    """An epsilon and a delta as words, to four and three digits; "none" without them."""
-    return f"epsilon {pair['epsilon']:.4g}, delta {pair['delta']:.3g}" if pair is not None else "none"
+def budget_text(pair: Mapping[str, Any] | None, figure: Callable[[float], str] = up) -> str:
+    """An epsilon and a delta as words; "none" without them.
+
+    Args:
+        pair: both, by name.
+        figure: how each is written: `up` for what was spent, `down` for what is left, `as_set` for a limit.
+    """
+    return f"epsilon {figure(pair['epsilon'])}, delta {figure(pair['delta'])}" if pair is not None else "none"
 
 
 def print_json(value: Any) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hushtune.cli.options import METHODS, NEIGHBOURS, SEALS, UNITS, Json, among, budget_text, print_json
+from hushtune.core.words import as_set, down, up
 
 if TYPE_CHECKING:
     from hushtune.methods.plan import Plan
@@ -123,7 +124,7 @@ def _show(found: Plan) -> None:
         print(line)
     beside = ""
     if math.isfinite(renyi := found.charge.get("renyi", math.inf)):
-        beside = f"; by Rényi divergences epsilon {renyi:.4g}"
+        beside = f"; by Rényi divergences epsilon {up(renyi)}"
     print(f"The run alone costs {budget_text(found.charge)} (rule '{found.charge['rule']['name']}'){beside}")
     if found.ledger is not None:
         print(_books(found.ledger))
@@ -131,8 +132,10 @@ def _show(found: Plan) -> None:
 
 def _books(books: dict[str, Any]) -> str:
     if not books["exists"]:
-        return f"{books['path']} does not exist: the run would make it, with {budget_text(books['limit'])} as its limit"
+        limit = budget_text(books["limit"], as_set)
+        return f"{books['path']} does not exist: the run would make it, with {limit} as its limit"
     verdict = f"the run would be REFUSED: {books['reason']}"
     if books["allowed"]:
         verdict = f"with the run it would have spent {budget_text(books['after'])} (rule '{books['rule']['name']}')"
-    return f"{books['path']}: limit {budget_text(books['limit'])}; left {budget_text(books['left'])}; {verdict}"
+    limit, left = budget_text(books["limit"], as_set), budget_text(books["left"], down)
+    return f"{books['path']}: limit {limit}; left {left}; {verdict}"

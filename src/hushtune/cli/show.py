@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from hushtune.cli.options import budget_text, print_json
-from hushtune.core.words import counted
+from hushtune.core.errors import LedgerError
+from hushtune.core.words import as_set, counted, down
 from hushtune.federation.local import default_home
 from hushtune.privacy.accounting import Budget, rule_to_json
 from hushtune.privacy.events.registry import event_to_json
 from hushtune.privacy.ledger import Ledger
-from hushtune.review.verification import Check
+from hushtune.review.verification import Verification
 from hushtune.run.result import Result
 from hushtune.run.simulation import figure_rows
 
@@ -56,13 +57,15 @@ def _figures(figures: dict[str, Any]) -> None:
         print(f"  {name:46} {value:.3f}")
 
 
-def checks(found: Sequence[Check], as_json: bool) -> None:
+def verification(found: Verification, as_json: bool) -> None:
     """The outcome of a verification."""
     if as_json:
-        print_json({"holds": all(c.holds for c in found), "checks": [asdict(c) for c in found]})
+        print_json({"holds": found.holds, **asdict(found)})
         return
     for check in found:
         print(f"{'ok  ' if check.holds else 'FAIL'} {check.claim}: {check.detail}")
+    for beside in found.beside:
+        print(f"{'saw' if beside.found else 'NOT FOUND'} {beside.name}: {beside.detail}")
 
 
 def _pair(budget: Budget | None) -> dict[str, float] | None:
@@ -95,19 +98,36 @@ def _facts(ledger: Ledger) -> dict[str, Any]:
 
 
 def ledgers(found: Sequence[Ledger], home: Path, as_json: bool) -> None:
-    """The content of ledgers: one in full, several as a list."""
-    facts = [_facts(ledger) for ledger in found]
+    """The content of ledgers: one in full, several as a list. Raises LedgerError at the end if one cannot be used."""
+    facts = [_facts(found[0])] if len(found) == 1 else [_facts_or_refusal(ledger) for ledger in found]
     if as_json:
         print_json({"ledgers": facts})
-        return
-    if not facts:
+    elif facts:
+        _list(facts)
+    else:
         print(f"no ledgers under {home}")
+    if refused := sum("refused" in fact for fact in facts):
+        raise LedgerError(f"{refused} of {len(facts)} ledgers cannot be used; see the list")
+
+
+def _facts_or_refusal(ledger: Ledger) -> dict[str, Any]:
+    """Of one ledger among others: one that cannot be used does not hide the rest."""
+    try:
+        return _facts(ledger)
+    except LedgerError as error:
+        return {"path": str(ledger.path), "refused": str(error)}
+
+
+def _list(facts: list[dict[str, Any]]) -> None:
     for fact in facts:
+        if "refused" in fact:
+            print(f"{fact['path']}\n  REFUSED: {fact['refused']}")
+            continue
         print(
             f"{fact['path']}\n  per {fact['unit']}, {fact['neighbours']}, rule {fact['rule']['name']}, "
             f"{counted(len(fact['charges']), 'run')}\n"
-            f"  limit {budget_text(fact['limit'])}; spent {budget_text(fact['spent'])}; "
-            f"left {budget_text(fact['left'])}"
+            f"  limit {budget_text(fact['limit'], as_set)}; spent {budget_text(fact['spent'])}; "
+            f"left {budget_text(fact['left'], down)}"
         )
         for charge in fact["charges"] if len(facts) == 1 else []:
             state = "opened" if charge["opened"] else "reserved"
@@ -121,6 +141,11 @@ def limit(ledger: Ledger, made: bool, as_json: bool) -> None:
     if as_json:
         print_json({"made": made, **facts})
         return
-    what = f"made {facts['path']} with limit" if made else f"limit of {facts['path']} is now"
-    left = "" if made else f"; left: {budget_text(facts['left'] or facts['limit'])}"
-    print(f"{what} {budget_text(facts['limit'])}{left}")
+    counts = f", per {facts['unit']}, neighbours '{facts['neighbours']}'"
+    what = f"made {facts['path']}{counts}, with limit" if made else f"limit of {facts['path']}{counts}, is now"
+    left = (
+        ""
+        if made
+        else f"; left: {budget_text(facts['left'], down) if facts['left'] else budget_text(facts['limit'], as_set)}"
+    )
+    print(f"{what} {budget_text(facts['limit'], as_set)}{left}")

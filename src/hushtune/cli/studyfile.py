@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import math
 import sys
 import tomllib
 from collections.abc import Callable
@@ -17,9 +16,10 @@ from hushtune.client.objectives.sklearn import SklearnObjective
 from hushtune.client.search.adaptive import search_from_json
 from hushtune.client.search.base import Search
 from hushtune.client.simulation import Simulation
-from hushtune.core.checks import integer, kind, number
+from hushtune.core.checks import integer, kind
 from hushtune.core.errors import SettingError, described
-from hushtune.core.space import MOST, Candidates, Choice, Domain, Float, Int, Space
+from hushtune.core.space import MOST, Candidates, Domain, Space
+from hushtune.core.tables import space_from_table
 from hushtune.data import load
 from hushtune.data.sources import SOURCES
 from hushtune.data.splits import shares
@@ -48,14 +48,7 @@ _TABLES = {
     "compare": {"methods", "seals", "epsilons", "draws"},
 }
 _DRAWS = 20
-_WIDEST = 2**53  # whole numbers that a float holds
 _COMPARES = "; it has a table [compare]: `hushtune compare` takes it"
-_KNOBS = {"float": Float, "int": Int, "choice": Choice}
-_KEYS = {  # of a knob: those it needs, and all
-    "float": (["low", "high"], ["low", "high", "step", "log"]),
-    "int": (["low", "high"], ["low", "high", "step", "log"]),
-    "choice": (["choices"], ["choices"]),
-}
 
 
 @dataclass
@@ -163,7 +156,7 @@ def _parsed(path: Path) -> dict[str, Any]:
 
 
 def _domain(raw: dict[str, Any]) -> Domain:
-    space = _in("space", lambda: _space(raw))
+    space = _in("space", lambda: space_from_table(raw["space"]))
     return _in("candidates", lambda: _candidates(raw, space)) if "candidates" in raw else space
 
 
@@ -232,36 +225,6 @@ def _inner(key: str, value: Any, such: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise SettingError(f"{key} must be a table, such as {such}, but got {value!r}")
     return value
-
-
-def _space(raw: dict[str, Any]) -> Space:
-    knobs = {}
-    for name, fields in raw["space"].items():
-        if not isinstance(fields, dict) or str(fields.get("type")) not in _KNOBS:
-            raise SettingError(f"'{name}' needs type = one of {sorted(_KNOBS)}, but got {fields!r}")
-        try:
-            knobs[name] = _KNOBS[fields["type"]](**_knob(fields))
-        except ValueError as error:  # Optuna's refusals, and ours
-            raise SettingError(f"'{name}': {error}") from None
-        except ArithmeticError:  # Optuna counts steps in decimals of 28 digits
-            raise SettingError(f"'{name}': the steps from low to high must be countable, but got {fields!r}") from None
-    return Space(**knobs)
-
-
-def _knob(fields: dict[str, Any]) -> dict[str, Any]:
-    """A knob's arguments, each of its kind: Optuna would take log = "no" for true."""
-    needed, known = _KEYS[fields["type"]]
-    found = {key: value for key, value in fields.items() if key != "type"}
-    if not set(needed) <= set(found) <= set(known):
-        raise SettingError(f"needs the keys {needed} and may have {known}, but got {sorted(found)}")
-    for key, value in found.items():
-        if key in ("log", "choices"):
-            kind(key, value, {"log": bool, "choices": list}[key], optional=False)
-        elif fields["type"] == "int":
-            integer(key, value, -_WIDEST, _WIDEST)
-        else:
-            number(key, value, -math.inf, math.inf, "()")
-    return found
 
 
 def _candidates(raw: dict[str, Any], space: Space) -> Candidates:

@@ -14,6 +14,7 @@ from hushtune.privacy.accounting import Neighbours
 from hushtune.privacy.bounds import Bound
 from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.events.sums import Event, GaussianVector, SkellamShift, SkellamVector
+from hushtune.privacy.limits import Possible
 from hushtune.privacy.noise.base import Noise, Place
 from hushtune.testing.values import expect
 
@@ -45,9 +46,19 @@ def check_bound(bound: Bound, seed: int = 0) -> None:
         expect(
             bound.total in (None, total), f"{bound} says that entries add up to {bound.total}, but lets {total} pass"
         )
+    _check_limits(bound, vectors)
     for at in get_args(Place):
         for change in _CHANGES:
             _check_event(bound, vectors, at, change)
+
+
+def _check_limits(bound: Bound, vectors: list[IntArray]) -> None:
+    """What was opened is refused by a bound's limits: no sum of vectors that it lets pass may be."""
+    for units, total in [(2, 2 * vector) for vector in vectors] + [(len(vectors), np.sum(vectors, axis=0))]:
+        try:
+            Possible(bound, units).check(total)
+        except BoundError as error:
+            raise AssertionError(f"{bound}: its limits refuse a sum of {units} vectors that pass: {error}") from None
 
 
 def _check_defaults(bound: Bound) -> None:

@@ -43,15 +43,17 @@ def check_federation(make: Make, clients: int = 4, seal: Seal | None = None) -> 
     vectors = np.random.default_rng(0).integers(-9, 9, (clients, _SUMS, _LENGTH))
     names = [f"client-{at}" for at in range(clients)]
 
+    under = seal or default_seal()
+
     def parties() -> list[Client]:
-        return [holder(name, own[None]) for name, own in zip(names, vectors, strict=True)]
+        return [holder(name, own[None], seal=under) for name, own in zip(names, vectors, strict=True)]
 
     with TemporaryDirectory(prefix="hushtune-") as place:
         with make(parties(), Path(place) / "sums") as federation:
             expect(
                 len(federation.roster) == clients, f"the roster must have {clients} clients: {federation.roster.ids}"
             )
-            result = _summed(federation, seal or default_seal())
+            result = _summed(federation, under)
             expect(not result.dropped, f"every client must answer, but {result.dropped} did not")
             for step, opened in enumerate(result.opened):
                 exact = vectors[:, step].sum(0).tolist() == opened.blocks["numbers"]

@@ -99,6 +99,9 @@ def check_tests(seal: Seal, unit: Unit, clients: int, seed: int) -> None:
             privacy, simulation = Privacy(*_PRIVACY, unit=unit), Simulation(seed + turn)
             options: dict[str, Any] = {"method": Asks(voters), "privacy": privacy, "seal": seal, "search": Search()}
             result = tune(wire, CANDIDATES, **options, simulation=simulation, observer=Silent())
+        expect(
+            not result.dropped, f"clients that fail must be in the sums like others, but {len(result.dropped)} are not"
+        )
         answers.append(np.reshape(result.opened[0].blocks[ANSWERS], (_TIMES, 3)))
         epsilons |= {event.epsilon for event in result.events if isinstance(event, PureTests)}
     (epsilon,) = epsilons

@@ -13,6 +13,7 @@ from scipy.special import gammaincinv, ndtri
 from hushtune.client.search.base import Search
 from hushtune.client.simulation import Simulation
 from hushtune.core.arrays import IntArray
+from hushtune.core.errors import AbortedError
 from hushtune.core.observer import Silent
 from hushtune.federation.local import LocalFederation
 from hushtune.privacy.accounting import Unit
@@ -55,7 +56,12 @@ def check_noise(seal: Seal, unit: Unit = "client", clients: int = 10, seed: int 
         wire = LocalFederation(parties, Path(place), seed=seed, jobs=1)
         method = Totals(_SUMS, _LENGTH, voters=vectors.shape[1])
         options: dict[str, Any] = {"privacy": Privacy(4.0, unit=unit), "seal": seal, "search": Search()}
-        result = tune(wire, CANDIDATES, method=method, **options, simulation=Simulation(seed), observer=Silent())
+        try:
+            result = tune(wire, CANDIDATES, method=method, **options, simulation=Simulation(seed), observer=Silent())
+        except AbortedError as error:
+            raise AssertionError(
+                f"sums and their noise must be what clients can send, but the run says: {error}"
+            ) from None
     exact = vectors[len(failing) : -1].sum(axis=(0, 1))
     opened = np.array([one.blocks["numbers"] for one in result.opened])
     _compare(opened - exact, _expected(result, seal, clients))

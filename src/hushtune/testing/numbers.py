@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,11 +18,12 @@ from hushtune.core.space import Candidates, Config
 from hushtune.methods.base import Method, Openings
 from hushtune.privacy.bounds import Ball, Bound
 from hushtune.privacy.policy import Policy
+from hushtune.seals.base import Seal
 from hushtune.testing.toys import SPACE, Distance
 
 NORM = 200
 CANDIDATES = SPACE.grid(x=2)
-_ANY = Policy(corrupt=0.0, insecure=True, smudging=0.0)  # a client that accepts every seal
+_ANY = Policy(corrupt=0.0, insecure=True, smudging=0.0)  # in one process, it accepts every seal
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +46,18 @@ class Held:
         return Held(self.numbers[indices], self.y[indices])
 
 
-def holder(name: str, numbers: IntArray, fails: bool = False) -> Client:
-    """A client that holds these numbers, shape (rows, sums, length), and whose objective may fail."""
+def holder(name: str, numbers: IntArray, fails: bool = False, seal: Seal | None = None) -> Client:
+    """A client that holds these numbers, shape (rows, sums, length), and whose objective may fail.
+
+    Args:
+        name: its own.
+        numbers: what it holds.
+        fails: whether its objective does.
+        seal: what its owner accepts wherever the client is, with exact values opened; None: all, in one process.
+    """
     labels = np.full(len(numbers), np.nan if fails else 0.5)
-    return Client(Held(numbers, labels), Distance(SPACE), name=name, policy=_ANY)
+    policy = _ANY if seal is None else replace(_ANY, seals=(seal.name,), exact=True)
+    return Client(Held(numbers, labels), Distance(SPACE), name=name, policy=policy)
 
 
 @dataclass(frozen=True)

@@ -124,8 +124,10 @@ def _visible(result: Result) -> dict[str, Any]:
     gives, how large a second query is, and so the bytes sent, may follow from what was opened before.
     """
     raw = result.to_json()
-    for name in ("run", "config", "index", "notes", "seconds", "statement"):
+    for name in ("run", "config", "index", "notes", "statement"):
         del raw[name]
+    if raw["ledger"] is not None:
+        del raw["ledger"]["id"]  # drawn when it was made
     followed = len(result.opened) > 1 or ANSWERS in result.opened[0].blocks
     raw["opened"] = [(o.query, o.noise_variance, o.answered, o.own, o.form) for o in result.opened]
     raw["opened"] += [] if followed else [_lengths(o) for o in result.opened]
