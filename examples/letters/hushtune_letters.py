@@ -53,7 +53,8 @@ class Machine:
     """One client's machine: answers the letters in its inbox, one after the other.
 
     Args:
-        client: data, objective, policy and identity: all of it stays here.
+        client: data, objective, policy and identity: all of it stays here. Without a policy, and without a limit in its
+            ledger, it refuses every run.
         name: the machine's.
         folder: the shared one.
         home: folder of the client's own ledger and cached trials; nobody else should be able to read it.

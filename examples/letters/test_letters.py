@@ -54,7 +54,8 @@ def distance(config: ht.Config, data: ht.Rows) -> float:
 
 def test_a_machine_that_is_silent_has_dropped_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for it here: time passes as soon as all others have answered."""
-    clients = [ht.Client(([[0.0]], [0.5]), distance) for _ in range(4)]
+    policy = ht.Policy(seals=("clear",), exact=True)  # each machine's owner says what it takes part in
+    clients = [ht.Client(([[0.0]], [0.5]), distance, policy=policy) for _ in range(4)]
     candidates = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=5)
     with folder_federation(clients, tmp_path) as there:
         (tmp_path / "shared" / "gone").mkdir()

@@ -7,10 +7,15 @@ from flwr.clientapp import ClientApp
 
 import hushtune as ht
 import hushtune.flower
-from flower_vote.task import local_data, model, weights, with_weights
+from flower_vote.task import SPACE, local_data, model, weights, with_weights
 
 app = ClientApp()
-hushtune.flower.register(app, ht.SklearnObjective(model(), validation=0.3), data=local_data)
+hushtune.flower.register(
+    app,
+    ht.SklearnObjective(model(), validation=0.3),
+    data=local_data,
+    space=SPACE,  # nothing else is tuned here, whatever a server asks
+)
 
 
 @app.train()
