@@ -6,6 +6,7 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 _CONTEXT = Context(prec=400)
+_DUST = 14  # digits to which a sum of a few floats is exact: .1 + .2 is .3, not .30000000000000004
 
 
 def counted(number: int, noun: str) -> str:
@@ -19,7 +20,10 @@ def counted(number: int, noun: str) -> str:
 
 
 def up(value: float, digits: int = 4) -> str:
-    """A cost in a few digits, rounded up: whoever reads it back has no less than the value.
+    """A cost in a few digits, rounded up: whoever reads it back has no less than the value, but for float dust.
+
+    What a value has beyond its 14th digit is what sums of floats leave there: .1 + .2 is written "0.3". So the text is
+    never below the value by more than 1e-13 of it.
 
     Args:
         value: an epsilon or a delta that was computed.
@@ -30,6 +34,9 @@ def up(value: float, digits: int = 4) -> str:
 
 def down(value: float, digits: int = 4) -> str:
     """What is left of a budget in a few digits, rounded down: what the reader is promised fits.
+
+    Float dust counts as in `up`: .3 - .1 is written "0.2", above the value by less than 1e-13 of it. A ledger, whose
+    tolerance is larger, still takes a run of that size.
 
     Args:
         value: an epsilon or a delta.
@@ -50,6 +57,6 @@ def as_set(value: float) -> str:
 def _rounded(value: float, digits: int, rounding: str) -> str:
     if not math.isfinite(value):
         return str(value)
-    exact = Decimal(repr(float(value)))  # the shortest text that reads back as the value: 1e-05, and not a bit more
+    exact = Context(prec=_DUST).create_decimal(repr(float(value)))  # to the nearest: 1e-05, and not a bit more
     step = Decimal(1).scaleb(exact.adjusted() - digits + 1)
     return f"{float(exact.quantize(step, rounding=rounding, context=_CONTEXT)):.{digits}g}"
