@@ -60,9 +60,10 @@ class ThresholdServer:
         self._round += 1
         try:
             keys = yield from self._ready(circuit, pieces, ask.request)
-            yield from self._inputs(keys, ask.request)
+            yield from self._inputs(keys, ask.request, _ciphertexts(circuit, pieces))
             small = yield from self._evaluate(keys.evaluator, circuit, ask.form, ask.largest)
-            shares = yield from self._trip("decrypt", dict.fromkeys(self._ids, tuple(small)), last=ask.last)
+            out = dict.fromkeys(self._ids, tuple(small))
+            shares = yield from self._trip("decrypt", out, len(small), last=ask.last)
             self._opened += pieces
             values = self._fused(keys.evaluator, circuit, shares, ask.opens)
             quotients = ask.form is not None and ask.form.over is not None
@@ -92,20 +93,21 @@ class ThresholdServer:
         evaluator = Sidecar.start(dict(vars(circuit.parameters)), seed, party=False)
         keys = _Keys(evaluator, circuit.parameters, circuit.multiplies)
         self._keys = keys
-        first = yield from self._trip(BEGINS, dict.fromkeys(self._ids, (request,)))
+        first = yield from self._trip(BEGINS, dict.fromkeys(self._ids, (request,)), 1 + circuit.multiplies)
         (public,) = evaluator.call("public", *(shares[0] for shares in first.values()))
         self._pending = [public, b""]
         if circuit.multiplies:
             (joined,) = evaluator.call("first", *(shares[1] for shares in first.values()))
-            second = yield from self._trip("relin", dict.fromkeys(self._ids, (joined,)))
+            second = yield from self._trip("relin", dict.fromkeys(self._ids, (joined,)), 1)
             self._pending = [public, *evaluator.call("second", *(shares[0] for shares in second.values()))]
         return keys
 
     # ---- one opening ---------------------------------------------------------------------------------
 
-    def _inputs(self, keys: _Keys, request: bytes) -> _Steps[None]:
+    def _inputs(self, keys: _Keys, request: bytes, ciphertexts: int) -> _Steps[None]:
         public, relin = self._pending or (b"", b"")
-        found = yield from self._trip("input", dict.fromkeys(self._ids, (public, relin, request)))
+        out = dict.fromkeys(self._ids, (public, relin, request))
+        found = yield from self._trip("input", out, ciphertexts + bool(relin))
         if relin:
             keys.evaluator.call("third", *(parts.pop() for parts in found.values()))
         self._pending = []
@@ -123,7 +125,7 @@ class ThresholdServer:
         for turn, segment in enumerate(segments(circuit)):
             if turn:
                 pieces = tuple(evaluator.call("boot", label=f"{self._round} {turn}"))
-                shares = yield from self._trip("refresh", dict.fromkeys(self._ids, pieces), turn)
+                shares = yield from self._trip("refresh", dict.fromkeys(self._ids, pieces), 2, turn)
                 evaluator.call("booted", *(share for parts in shares.values() for share in parts))
             for at, coefficients in enumerate(segment):
                 evaluator.call("polynomial", coefficients=coefficients, fresh=turn + at == 0)
@@ -138,9 +140,9 @@ class ThresholdServer:
         return np.concatenate(found) / circuit.finer
 
     def _trip(
-        self, name: str, out: Mapping[Id, tuple[bytes, ...]], turn: int = 0, last: bool = False
+        self, name: str, out: Mapping[Id, tuple[bytes, ...]], due: int, turn: int = 0, last: bool = False
     ) -> _Steps[dict[Id, list[bytes]]]:
-        """What came back from everybody; if one is missing, nothing can be opened any more."""
+        """What came back from everybody, `due` parts each; if one is missing, nothing can be opened any more."""
         header = {"kind": KIND, "run": self._run, "round": self._round, "trip": name, "turn": turn, "last": last}
         made = {parts: packed(header, *parts) for parts in set(out.values())}  # most are the same for all
         messages = {client: made[parts] for client, parts in out.items()}
@@ -152,6 +154,8 @@ class ThresholdServer:
                 if kind.get("kind") != name or kind.get("round") != self._round:
                     raise WireError(f"a reply to '{name}' of round {self._round} was expected")
                 checked(kind, content)
+                if len(content) != due:
+                    raise WireError(f"a reply to '{name}' must have {due} parts, but got {len(content)}")
                 found[client] = content
             except WireError as error:
                 missing[client] = str(error)
@@ -172,3 +176,8 @@ class ThresholdServer:
         if self._keys is not None:
             self._keys.evaluator.close()
             self._keys = None
+
+
+def _ciphertexts(circuit: Circuit, pieces: int) -> int:
+    """How many each client encrypts: a division has two, its divisor and what is divided."""
+    return 2 if circuit.kind == "division" else pieces
