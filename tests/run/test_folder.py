@@ -83,3 +83,33 @@ def test_two_processes_cannot_run_in_one_folder(make_clients: Make, candidates: 
     del first
     with pytest.raises(ht.SettingError, match="another process began a run"):
         second.begin()
+
+
+def test_what_another_process_opened_meanwhile_is_not_forgotten(tmp_path: Path) -> None:
+    """A run that was read before its folder was claimed goes on from what is there then."""
+    from hushtune.run.folder import RunFolder, records
+    from hushtune.run.result import Opened
+
+    def found() -> RunFolder:
+        return RunFolder(tmp_path / "run", {"same": 1}, None)
+
+    first = found()
+    first.begin()
+    first.first_round()
+    del first
+    other, late = found(), found()
+    other.begin()
+    assert other.first_round() == 1_000_000
+    other.keep(Opened("vote", {"votes": [1]}, 1, 0.0), {}, {})
+    del other
+    late.begin()
+    assert late.opening(0) is not None
+    assert late.first_round() == 2_000_000
+    left = records(tmp_path / "run")
+    assert left is not None
+    assert len(left.opened) == 1
+    del late
+    last = found()
+    (tmp_path / "run" / "result.json").write_text("{}")
+    with pytest.raises(ht.SettingError, match="holds a finished run"):
+        last.begin()

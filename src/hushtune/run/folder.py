@@ -51,19 +51,29 @@ class RunFolder:
             return
         if (self._path.parent / "comparison.json").exists():
             raise SettingError(f"{self._path.parent} holds a comparison; choose another folder")
-        if (self._path.parent / "result.json").exists():
-            raise SettingError(f"{self._path.parent} holds a finished run; choose another folder, or remove it")
+        self._check_unfinished()
         if self._path.exists():
             self._state = self._resume()
 
     def begin(self) -> None:
-        """Claims the folder for this process and writes down the run's id."""
+        """Claims the folder for this process and writes down the run's id. What another process did meanwhile counts."""
         if self._path is None:
             return
         self._lock = _locked(self._path.parent, "run.lock")
-        if self._path.exists() and self._resume()["run"] != self.run:
-            raise SettingError(f"another process began a run in {self._path.parent} just now; give the command again")
+        self._check_unfinished()
+        if self._path.exists():
+            state = self._resume()
+            if state["run"] != self.run:
+                raise SettingError(
+                    f"another process began a run in {self._path.parent} just now; give the command again"
+                )
+            self._state = state
         self._write()
+
+    def _check_unfinished(self) -> None:
+        assert self._path is not None
+        if (self._path.parent / "result.json").exists():
+            raise SettingError(f"{self._path.parent} holds a finished run; choose another folder, or remove it")
 
     def _resume(self) -> dict[str, Any]:
         assert self._path is not None
