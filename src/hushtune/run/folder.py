@@ -56,7 +56,10 @@ class RunFolder:
             self._state = self._resume()
 
     def begin(self) -> None:
-        """Claims the folder for this process and writes down the run's id. What another process did meanwhile counts."""
+        """Claims the folder for this process and writes down the run's id.
+
+        What another process did meanwhile counts.
+        """
         if self._path is None:
             return
         self._lock = _locked(self._path.parent, "run.lock")

@@ -38,14 +38,19 @@ def test_a_reply_with_another_number_of_parts_is_a_missing_one(
     monkeypatch.setattr(module.Sidecar, "start", lambda *given, **named: Evaluator())
     server = ThresholdServer("a" * 32, Roster(IDS), lambda *given: (SEAL.circuit(*given), 0.0))
     trips = server.open(Ask(b"request", 3, 8, 2, last=True, form=Form("counts", at_least=4), opens=3))
-    told = []
-    with pytest.raises(AbortedError, match=f"lost b in trip '{trip}': .*must have {DUE[trip]} parts, but got {count}"):
-        sent: Trip = next(trips)
+    told: list[str] = []
+
+    def replies(sent: Trip) -> dict[str, bytes]:
+        told.append(sent.name)
+        parts = {client: DUE.get(sent.name, 0) for client in IDS} | ({"b": count} if sent.name == trip else {})
+        header = {"kind": sent.name, "round": 0}
+        return {client: packed(header, *[b"part"] * many) for client, many in parts.items()}
+
+    def driven() -> None:
+        sent = next(trips)
         while True:
-            told.append(sent.name)
-            parts = {client: DUE.get(sent.name, 0) for client in IDS}
-            if sent.name == trip:
-                parts["b"] = count
-            header = {"kind": sent.name, "round": 0}
-            sent = trips.send({client: packed(header, *[b"part"] * many) for client, many in parts.items()})
+            sent = trips.send(replies(sent))
+
+    with pytest.raises(AbortedError, match=f"lost b in trip '{trip}': .*must have {DUE[trip]} parts, but got {count}"):
+        driven()
     assert told[-2:] == [trip, END]
