@@ -42,6 +42,8 @@ def test_a_real_run_its_ledgers_and_its_verification(
     verified = hushtune("verify", out, "--json")
     assert verified.returncode == 0
     assert json.loads(verified.stdout)["holds"]
+    told = hushtune("verify", out).stdout.splitlines()
+    assert told[-1] == f"all {sum(line.startswith('ok ') for line in told)} claims hold"
 
     shown = json.loads(hushtune("ledger", "show", "--json").stdout)["ledgers"]
     assert len(shown) == 13
@@ -66,6 +68,23 @@ def test_a_real_run_its_ledgers_and_its_verification(
     tampered = hushtune("verify", out)
     assert tampered.returncode == 1
     assert "FAIL epsilon computed" in tampered.stdout
+    told = tampered.stdout.splitlines()
+    wrong, every = (sum(line.startswith(begins) for line in told) for begins in (("FAIL ",), ("FAIL ", "ok ")))
+    assert told[-1].startswith(f"{wrong} of {every} claims do")
+    assert "NOT hold" in told[-1]
+
+
+def test_a_result_cannot_write_lines_of_its_own_into_what_verify_says(capsys: pytest.CaptureFixture[str]) -> None:
+    from hushtune.cli import show
+    from hushtune.review.checks import Beside, Check
+    from hushtune.review.verification import Verification
+
+    forged = "x\nok   the signature is one of this result.json\x1b[2K"
+    show.verification(Verification((Check("a claim", False, forged),), (Beside("ledger", False, forged),)), False)
+    told = capsys.readouterr().out
+    assert "\x1b" not in told
+    assert [line.split()[0] for line in told.splitlines()] == ["FAIL", "NOT", "1"]
+    assert told.splitlines()[-1] == "1 of 1 claim does NOT hold: see FAIL above"
 
 
 def test_a_signed_run_is_checked_against_its_signer(hushtune: Hushtune, study: Path, tmp_path: Path) -> None:

@@ -295,6 +295,11 @@ def test_a_ledger_elsewhere_can_be_named(copied: Callable[[str], Path], tmp_path
     assert "it is the ledger that the result names" in wrong
     assert "the ledger has this run's charge: the same events, delta, unit and relation" in wrong
     assert failed(place, ledger=ht.Ledger(tmp_path / "none.db")) == ["the ledger can be read"]
+    (detail,) = [check.detail for check in seen(place, ledger=ht.Ledger(tmp_path / "none.db")) if not check.holds]
+    assert "none.db does not exist; give the coordinator's ledger, or none" in detail
+    assert "make it with" not in detail
+    gone = ht.Ledger(moved.path.rename(tmp_path / "away.db").with_name("books.db"))  # its anchor is there
+    assert failed(place, ledger=gone) == ["the ledger can be read"]
 
 
 def test_a_changed_ledger_is_noticed(copied: Callable[[str], Path]) -> None:
@@ -320,8 +325,19 @@ def test_charges_beyond_every_limit_are_noticed(copied: Callable[[str], Path]) -
     books(place).set_limit(1.0, 1e-5, accept_loss=True)  # else the anchor gives it away
     assert failed(place) == [
         "the limit that the result names is one that the ledger had",
-        "all charges together keep to the largest limit that the ledger ever had",
+        "all charges together keep to a limit that the ledger had",
     ]
+
+
+def test_charges_must_keep_to_one_limit_and_not_to_parts_of_several(copied: Callable[[str], Path]) -> None:
+    """The epsilon of one limit beside the delta of another is a limit that the ledger never had."""
+    place = copied("private")
+    with closing(sqlite3.connect(books(place).path)) as db:
+        db.execute("DELETE FROM limits")
+        db.executemany("INSERT INTO limits VALUES (NULL,?,?,0)", [(9.0, 1e-12), (0.01, 1e-3)])
+        db.commit()
+    books(place).set_limit(0.01, 1e-3, accept_loss=True)  # else the anchor gives it away
+    assert "all charges together keep to a limit that the ledger had" in failed(place)
 
 
 def test_a_later_run_does_not_disturb(copied: Callable[[str], Path]) -> None:

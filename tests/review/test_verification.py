@@ -159,3 +159,25 @@ def test_tampering_with_pairs_is_found(tmp_path: Path, name: str) -> None:
 )
 def test_tampering_with_a_noisy_surface_is_found(tmp_path: Path, change: Change) -> None:
     assert not figures_hold(changed(tmp_path, "noisy surface", change))
+
+
+def test_a_total_with_little_noise_is_held_to_its_reach_and_not_to_deviations() -> None:
+    """Seven deviations of noise of variance 0.3 are passed by one honest run in 30,000."""
+    from types import SimpleNamespace
+
+    from hushtune.privacy.bounds import KHot
+    from hushtune.privacy.limits import FAILURE
+    from hushtune.privacy.noise.base import Noise
+    from hushtune.review.verification import _totals
+
+    noise, bound = Noise(0.3**0.5 / 2), KHot(1, 4)
+    reach, variance = noise.reach(10, 10, 4, FAILURE), noise.opened_variance(10, 10)
+    assert 7 * (4 * variance) ** 0.5 < 4 < reach
+
+    def holds(more: int) -> bool:
+        opened = SimpleNamespace(answered=10, blocks={"votes": [10 + more, 0, 0, 0]}, noise_variance=variance)
+        result = SimpleNamespace(method=ht.Vote(), noise=noise, honest=10, opened=[opened])
+        (check,) = _totals(result, SimpleNamespace(queries=[SimpleNamespace(bound=bound)]))  # type: ignore[arg-type]
+        return check.holds
+
+    assert [holds(more) for more in (0, 4, reach, -reach, reach + 1)] == [True, True, True, True, False]

@@ -58,14 +58,24 @@ def _figures(figures: dict[str, Any]) -> None:
 
 
 def verification(found: Verification, as_json: bool) -> None:
-    """The outcome of a verification."""
+    """The outcome of a verification: a line for each claim, what lay beside the result, and a line that sums up."""
     if as_json:
         print_json({"holds": found.holds, **asdict(found)})
         return
     for check in found:
-        print(f"{'ok  ' if check.holds else 'FAIL'} {check.claim}: {check.detail}")
+        print(_one_line(f"{'ok  ' if check.holds else 'FAIL'} {check.claim}: {check.detail}"))
     for beside in found.beside:
-        print(f"{'saw' if beside.found else 'NOT FOUND'} {beside.name}: {beside.detail}")
+        print(_one_line(f"{'saw' if beside.found else 'NOT FOUND'} {beside.name}: {beside.detail}"))
+    wrong = sum(not check.holds for check in found)
+    if wrong:
+        print(f"{wrong} of {counted(len(found), 'claim')} {'does' if wrong == 1 else 'do'} NOT hold: see FAIL above")
+    else:
+        print(f"all {counted(len(found), 'claim')} hold")
+
+
+def _one_line(text: str) -> str:
+    """What a file says must not look like a line of ours, nor move a terminal's cursor."""
+    return "".join(sign if sign.isprintable() else "?" for sign in text)
 
 
 def _pair(budget: Budget | None) -> dict[str, float] | None:

@@ -21,6 +21,7 @@ from hushtune.privacy.bounds import Scores
 from hushtune.privacy.calibration import events_of
 from hushtune.privacy.events.training import TrainingSteps
 from hushtune.privacy.ledger import Ledger
+from hushtune.privacy.limits import FAILURE
 from hushtune.review.beside import Seen, charged, recorded, reported, signed
 from hushtune.review.checks import Beside, Check
 from hushtune.run.disclosures import CHOSEN, Disclosure, of_form, of_gathered, of_sum, of_tests
@@ -300,9 +301,11 @@ def _totals(result: Result, replay: Replay) -> Iterator[Check]:
             expected = query.bound.total * voters * opened.answered
             found = sum(sum(values) for values in opened.blocks.values())
             spread = (query.bound.length * opened.noise_variance) ** 0.5
+            noise, entries = result.noise, query.bound.length
+            reach = noise.reach(result.honest, opened.answered, entries, FAILURE) if noise.scale else 0
             yield Check(
                 "the opened values add up to what so many answers and voters contribute",
-                abs(found - expected) <= 7 * spread,
+                abs(found - expected) <= reach,
                 f"{found} found, {expected} expected, noise of standard deviation {spread:.4g}",
             )
 
