@@ -270,6 +270,11 @@ class Own(BaseEstimator):
         log_file: str | None = None,
         nthread: int = 1,
         num_workers: int = 0,
+        n_cores: int = 1,
+        num_cpus: int = 1,
+        gpu_id: int = 0,
+        n_processes: int = 1,
+        save_snapshot: bool = False,
         verbosity: int = 0,
         device: str | None = None,
         tokens_pattern: str = "a",
@@ -283,6 +288,8 @@ class Own(BaseEstimator):
             device,
             tokens_pattern,
         )
+        self.n_cores, self.num_cpus, self.gpu_id = n_cores, num_cpus, gpu_id
+        self.n_processes, self.save_snapshot = n_processes, save_snapshot
         self.callbacks, self.loss = callbacks, loss
 
     def fit(self, x: Any, y: Any) -> Own:
@@ -294,7 +301,8 @@ def test_of_undeclared_parameters_numbers_pass_and_texts_that_the_owner_lists(ou
     estimator: Any = make_pipeline(Own()) if outer else Own()
     for name, value in (("rate", 0.5), ("depth", 3), ("depth", None), ("booster", None), ("rate", True)):
         assert accepts(estimator, outer + name, value)
-    for name in ("log_file", "nthread", "num_workers", "verbosity", "device", "tokens_pattern", "callbacks", "loss"):
+    machine = ("n_cores", "num_cpus", "gpu_id", "n_processes", "save_snapshot", "nthread", "num_workers", "device")
+    for name in (*machine, "log_file", "verbosity", "tokens_pattern", "callbacks", "loss"):
         for value in (1, None, "a"):
             assert not accepts(estimator, outer + name, value)
             assert not accepts(estimator, outer + name, value, options={outer + name: ["a"]})

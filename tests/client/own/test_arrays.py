@@ -72,6 +72,18 @@ def test_types_follow_from_values(values: Any, expected: tuple[str, Any]) -> Non
     assert told(own_array(own_array(values))) == expected
 
 
+@pytest.mark.parametrize("unit", ["D", "s", "ms", "ns"])
+def test_spans_of_time_held_as_objects_are_the_same_spans(unit: str) -> None:
+    """One odd record makes a whole array one of objects: other parts must not see a difference."""
+    spans = np.array([1, 2], dtype=f"m8[{unit}]")
+    held = np.empty(3, dtype=object)
+    held[:] = [*spans, "odd"]
+    found, expected = own_array(held[:2]), own_array(spans)
+    assert found.dtype == expected.dtype
+    assert np.array_equal(found, expected)
+    assert own_array(held)[0] == spans[0]
+
+
 def test_missing_numbers() -> None:
     for values in (np.array([1, np.nan]), np.array(["1.0", "nan"]), np.array([1, np.nan], dtype=object)):
         assert own_array(values).tobytes() == np.array([1.0, np.nan]).tobytes()

@@ -92,6 +92,14 @@ def test_one_record_changes_one_part(build: Any, kind: str) -> None:
         assert changed(records, [99, odd], build, look, 21) == ONE, odd
 
 
+@pytest.mark.parametrize("cell", [lambda n: [n, n + 1], lambda n: {"a": n}, lambda n: np.array([n, 2 * n])])
+def test_cells_that_hold_several_values_stay_as_they_are(cell: Any) -> None:
+    cells = [cell(n) for n in range(4)]
+    found = own_frame(pd.DataFrame({"id": range(4), "value": pd.Series(cells, dtype=object)}))
+    assert found["value"].dtype == object
+    assert [repr(value) for value in found["value"]] == [repr(value) for value in cells]
+
+
 def test_records_of_categories_and_text_columns_stay_where_they_are() -> None:
     """As a file is read: one text makes a column of texts, which hold the numbers of all others."""
     import io

@@ -31,11 +31,11 @@ from hushtune.core.errors import SettingError
 
 # Jobs, verbosity, caches, copies (without one, a fit writes into the rows), and whether documents are paths.
 _MACHINE = re.compile(
-    r"(^|_)(n?jobs?|n?threads?|workers|dispatch|verbos\w*|silent|logging|memory|cache|copy)(_|$)|^input$"
+    r"(^|_)(n?jobs?|n?threads?|workers|cores?|cpus?|gpus?|process(es)?|dispatch|verbos\w*|silent|logging|memory|cache|copy)(_|$)|^input$"
 )
 # In names that scikit-learn does not declare: what reads or writes files, calls somebody, or chooses a device.
 _OUTSIDE = re.compile(
-    r"path|file|folder|regex|pattern|callback|(^|_)(dirs?|directory|ur[il]s?|hosts?|ports?|devices?)(_|$)"
+    r"path|file|folder|regex|pattern|callback|snapshot|(^|_)(save|dirs?|directory|ur[il]s?|hosts?|ports?|devices?)(_|$)"
 )
 
 

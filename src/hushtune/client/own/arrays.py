@@ -84,10 +84,10 @@ def _objects(values: NDArray[Any]) -> NDArray[Any]:
         return _held([own_array(item) if isinstance(item, np.ndarray) else item for item in items], values.shape)
     if all(isinstance(item, int | float | complex) for item in items):
         return own_numbers(np.array(items).reshape(values.shape))
-    for kind in (str, bytes, np.datetime64):
+    for kind in (str, bytes, np.datetime64, np.timedelta64):
         if all(isinstance(item, kind) for item in items):
             found = np.array(items).reshape(values.shape)
-            return _moments(found) if kind is np.datetime64 else found
+            return _moments(found) if found.dtype.kind in "mM" else found
     return _held(items, values.shape)
 
 
@@ -109,7 +109,7 @@ def plain(value: Any) -> Any:
         return _read(str(value))
     if isinstance(value, bool | np.bool_):
         return int(value)
-    if isinstance(value, numbers.Integral):
+    if isinstance(value, numbers.Integral) and not isinstance(value, np.timedelta64):  # which calls itself one
         return _plain_number(_double(int(value)))
     if isinstance(value, numbers.Complex) and not isinstance(value, numbers.Rational):
         number = complex(value)

@@ -63,7 +63,7 @@ def _settled(items: Sequence[Any]) -> Any:
         return own_numbers(np.array([math.nan if item is None else item for item in items], dtype=np.float64))
     if all(isinstance(item, pd.Timedelta) for item in known):
         return pd.array(items, dtype=f"m8[{_finest(known)}]")
-    zones = {str(item.tz) if isinstance(item, pd.Timestamp) else item for item in known[:1]}
+    zones = {str(item.tz) for item in known[:1] if isinstance(item, pd.Timestamp)}
     if all(isinstance(item, pd.Timestamp) and {str(item.tz)} == zones for item in known):
         naive = known[0].tz is None
         return pd.array(
