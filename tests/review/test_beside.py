@@ -262,6 +262,15 @@ def test_a_missing_foreign_or_wrong_signature_fails(copied: Callable[[str], Path
     assert failed(place, signer=shown) == ["the result is signed"]
 
 
+def test_files_nested_too_deeply_to_be_read_are_damaged(copied: Callable[[str], Path]) -> None:
+    place, deep = copied("private"), "[" * 100_000
+    for name, claim in (("run.json", "run.json is whole"), ("result.sig", "result.sig is whole")):
+        kept = (place / "run" / name).read_text()
+        (place / "run" / name).write_text(deep)
+        assert failed(place) == [claim]
+        (place / "run" / name).write_text(kept)
+
+
 @pytest.mark.parametrize("signer", ["", "abc", "z" * 64, "no/such/file", "0" * 63])
 def test_a_signer_that_is_no_key_is_refused(made: Callable[[str], Path], signer: str) -> None:
     with pytest.raises(ht.SettingError, match="a signer must be 64 hex digits, or a file"):

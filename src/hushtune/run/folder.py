@@ -155,7 +155,7 @@ def _read(path: Path) -> dict[str, Any]:
             _kept(kept)
         str(state["run"]), int(state["sessions"]), state["left"] is None or Budget(*state["left"])
         dict(state["settings"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise SettingError(f"{path} must be written by hushtune, but it is damaged; remove it") from None
     return state
 

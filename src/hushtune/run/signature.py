@@ -46,7 +46,7 @@ def read(folder: Path) -> Signature | None:
             raise ValueError
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise SettingError(f"{path} must be a signature that hushtune wrote, but it is damaged") from None
     return found
 

@@ -202,7 +202,7 @@ class Comparison:
             raise
         except OSError as error:
             raise SettingError(f"{path} cannot be read: {error.strerror}; give `hushtune compare`'s folder") from None
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise SettingError(f"{path} must be written by `hushtune compare`, but it is damaged: {error}") from None
         if not found.ran:
             raise SettingError(f"{path} must hold at least one run, but got none")
