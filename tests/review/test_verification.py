@@ -65,7 +65,7 @@ TAMPERINGS: dict[str, Change] = {
     "more honest clients": _set("noise", "honest", to=12),
     "no dropouts assumed": _set("seal", "corrupt", to=0.5),
     "other k": _set("method", "k", to=3),
-    "other config": _set("config", to={"x": 1.0}),
+    "other config": lambda raw: raw["config"].update(x=0.0 if raw["config"]["x"] else 1.0),  # whichever noise chose
     "other index": lambda raw: raw.update(index=(raw["index"] + 1) % 11),
     "no index": _set("index", to=None),
     "left out": _set(
