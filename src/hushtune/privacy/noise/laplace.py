@@ -14,7 +14,7 @@ from hushtune.core.errors import SettingError
 from hushtune.core.randomness import Randomness, words
 
 LARGEST_SCALE = 2**40
-_MOST_TURNS = 64  # of the series in `_small_coins`: numbers stay below 2^63
+_MOST_TURNS = 64  # of the series in `small_coins`: numbers stay below 2^63
 
 
 def uniform(below: IntArray, randomness: Randomness) -> IntArray:
@@ -31,11 +31,11 @@ def uniform(below: IntArray, randomness: Randomness) -> IntArray:
 def coins(numerators: IntArray, denominator: int, randomness: Randomness) -> NDArray[np.bool_]:
     """Independent coins that are heads with chance exp(-numerator / denominator), numerators >= 0."""
     whole, rest = np.divmod(numerators, denominator)
-    heads = _small_coins(rest, denominator, randomness)
+    heads = small_coins(rest, denominator, randomness)
     standing = np.flatnonzero(heads & (whole > 0))
     left = whole[standing]
     while standing.size:  # e^-n is n heads of e^-1 in a row
-        won = _small_coins(np.full(len(standing), denominator), denominator, randomness)
+        won = small_coins(np.full(len(standing), denominator), denominator, randomness)
         heads[standing[~won]] = False
         left = left[won] - 1
         standing = standing[won][left > 0]
@@ -43,8 +43,8 @@ def coins(numerators: IntArray, denominator: int, randomness: Randomness) -> NDA
     return heads
 
 
-def _small_coins(numerators: IntArray, denominator: int, randomness: Randomness) -> NDArray[np.bool_]:
-    """The same for numerators up to the denominator: the length of a run of coins a/(b k), k = 1, 2, ..., is odd."""
+def small_coins(numerators: IntArray, denominator: int, randomness: Randomness) -> NDArray[np.bool_]:
+    """As `coins`, for numerators up to the denominator: the length of a run of coins a/(b k), k = 1, 2, ..., is odd."""
     heads = np.zeros(len(numerators), dtype=bool)
     running = np.arange(len(numerators))
     turn = 1
@@ -65,8 +65,8 @@ def sample(scale: int, size: int, randomness: Randomness) -> IntArray:
     missing = np.arange(size)
     while missing.size:
         low = uniform(np.full(len(missing), scale), randomness)
-        kept = _small_coins(low, scale, randomness)
-        at, magnitude = missing[kept], low[kept] + scale * _geometric(int(kept.sum()), randomness)
+        kept = small_coins(low, scale, randomness)
+        at, magnitude = missing[kept], low[kept] + scale * heads_in_a_row(int(kept.sum()), randomness)
         negative = (words(randomness, len(at)) & np.uint64(1)).astype(bool)
         twice = negative & (magnitude == 0)  # zero has one sign only
         found[at[~twice]] = np.where(negative, -magnitude, magnitude)[~twice]
@@ -74,11 +74,11 @@ def sample(scale: int, size: int, randomness: Randomness) -> IntArray:
     return found
 
 
-def _geometric(size: int, randomness: Randomness) -> IntArray:
-    """How many heads of chance e^-1 come before the first tails."""
+def heads_in_a_row(size: int, randomness: Randomness) -> IntArray:
+    """How many heads of chance e^-1 come before the first tails, shape (size,)."""
     counts = np.zeros(size, dtype=np.int64)
     running = np.arange(size)
     while running.size:
-        running = running[_small_coins(np.ones(len(running), dtype=np.int64), 1, randomness)]
+        running = running[small_coins(np.ones(len(running), dtype=np.int64), 1, randomness)]
         counts[running] += 1
     return counts
