@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.seals.quorum.ceremonies import FIGURES, asked, nodes_of, observed, step_of, submitted, written
+
+from hushtune.core.errors import AbortedError
+from hushtune.privacy.bounds import Ball, Box, KHot
+from hushtune.privacy.noise import geometric, skellam
+from hushtune.seals.quorum.ceremony import Node
+from hushtune.seals.quorum.questions import Above, Question, Quotient, Reaching, Total, Winner
+from hushtune.seals.quorum.sharing import crowd
+
+RATE = Fraction(1, 3)
+BOX = Box(9, 5)
+QUIET = Fraction(200)  # a rate at which all noise is 0
+VECTORS = [[3, 9, 0, 9, 1], [0, 2, 0, 2, 5], [4, 0, 0, 0, 3]]
+SUMS = [7, 11, 0, 11, 9]
+
+
+def answers(
+    nodes: list[Node], questions: Sequence[Question], vectors: Any = VECTORS, bound: Any = BOX
+) -> tuple[bytes, list[list[int]]]:
+    """The digest, and what is opened: the same at all nodes."""
+    held, step = submitted(nodes[0].among, written(bound, vectors)), step_of(bound, 1)
+    each = zip(nodes, held, strict=True)
+    record = observed([asked(node, step, own, questions, len(questions)) for node, own in each])
+    assert not record.errors
+    assert all(result == record.results[1] for result in record.results.values())
+    digest, found = record.results[1]
+    return digest, found
+
+
+def sources(nodes: list[Node], digest: bytes, number: int, question: Question) -> list[Any]:
+    return [node.drawn("noise", digest, f"{number} {question!r}".encode()) for node in nodes]
+
+
+def one_sided(nodes: list[Node], digest: bytes, number: int, question: Winner, size: int) -> Any:
+    """All nodes' noise of a question together."""
+    parts = nodes[0].among.nodes - nodes[0].among.degree
+    own = [geometric.share(question.rate, parts, size, one) for one in sources(nodes, digest, number, question)]
+    return np.sum(own, axis=0)
+
+
+@pytest.mark.parametrize(("count", "seed"), [(3, 0), (3, 1), (3, 2), (5, 3), (7, 4)])
+def test_the_winner_is_that_of_plain_sums_with_the_same_noise(count: int, seed: int) -> None:
+    nodes = nodes_of(crowd(count), seed)
+    prior = (4, 0, 9, 1, 2)
+    digest, found = answers(nodes, [Winner(RATE, 27), Winner(RATE, 27, prior)])
+    assert found[0] == [geometric.noisy_max(np.array(SUMS), one_sided(nodes, digest, 1, Winner(RATE, 27), 5))]
+    noise = one_sided(nodes, digest, 2, Winner(RATE, 27, prior), 5)
+    assert found[1] == [geometric.noisy_max(np.array(SUMS) + prior, noise)]
+
+
+def test_ties_go_to_the_first_and_a_prior_counts() -> None:
+    nodes = nodes_of(crowd(3))
+    far = (0, -(2**40), 0, -(2**40), -(2**40))
+    questions = [Winner(QUIET, 27), Winner(QUIET, 27, (0, 0, 0, 1, 0)), Winner(QUIET, 27, (4, 0, 11, 0, 0))]
+    questions += [Winner(QUIET, 27, far), Winner(QUIET, 27, (-9, -9, -9, -9, -1))]
+    assert answers(nodes, questions)[1] == [[1], [3], [0], [0], [4]]
+
+
+def test_a_single_candidate_wins() -> None:
+    nodes = nodes_of(crowd(3))
+    assert answers(nodes, [Winner(RATE, 3)], [[1], [1], [1]], KHot(1, 1))[1] == [[0]]
+
+
+@pytest.mark.parametrize(("count", "seed"), [(3, 0), (3, 1), (5, 2)])
+def test_the_first_above_is_that_of_plain_sums_with_the_same_noise(count: int, seed: int) -> None:
+    nodes, order = nodes_of(crowd(count), seed), (4, 2, 0, 1, 3)
+    digest, (found,) = answers(nodes, [Above(Fraction(1), 27, 10, order)])
+    parts, half, noise = count - nodes[0].among.degree, Fraction(1, 2), np.zeros(6, dtype=np.int64)
+    for source in sources(nodes, digest, 1, Above(Fraction(1), 27, 10, order)):
+        noise[0] += (geometric.share(Fraction(1), parts, 1, source) - geometric.share(Fraction(1), parts, 1, source))[0]
+        noise[1:] += geometric.share(half, parts, 5, source) - geometric.share(half, parts, 5, source)
+    reached = np.array(SUMS)[list(order)] + noise[1:] >= 10 + noise[0]
+    assert found == [int(np.argmax(reached)) + 1 if reached.any() else 0]
+
+
+def test_above_without_noise() -> None:
+    nodes, order = nodes_of(crowd(3)), (2, 4, 3, 1, 0)
+    questions = [Above(QUIET, 27, level, order) for level in (11, 9, 0, -5, 12)]
+    assert answers(nodes, questions)[1] == [[3], [2], [1], [1], [0]]
+
+
+@pytest.mark.parametrize("count", [3, 5, 7])
+def test_totals_with_and_without_noise(count: int) -> None:
+    nodes, variance = nodes_of(crowd(count)), Fraction(50)
+    digest, found = answers(nodes, [Total(), Total(variance)])
+    share = variance / (count - nodes[0].among.degree)
+    noise = np.sum([skellam.sample(share, 5, one) for one in sources(nodes, digest, 2, Total(variance))], axis=0)
+    assert found == [SUMS, (np.array(SUMS) + noise).tolist()]
+    assert noise.any()
+
+
+def test_totals_of_either_sign() -> None:
+    nodes, variance = nodes_of(crowd(3)), Fraction(50)
+    vectors = [[-9, 0, 1, -1], [-3, 2, -1, 1], [0, -7, 0, 0]]
+    digest, found = answers(nodes, [Total(), Total(variance)], vectors, Ball(10, 4))
+    drawn = sources(nodes, digest, 2, Total(variance))
+    noise = np.sum([skellam.sample(variance / 2, 4, one) for one in drawn], axis=0)
+    assert found == [[-12, -5, 0, 0], (np.array([-12, -5, 0, 0]) + noise).tolist()]
+
+
+def test_which_sums_reach_a_number() -> None:
+    nodes, levels = nodes_of(crowd(3)), (0, 1, 9, 11, 12, 100)
+    found = answers(nodes, [Reaching(least, 27) for least in levels])[1]
+    assert found == [[int(value >= least) for value in SUMS] for least in levels]
+
+
+def test_quotients_are_rounded_down_and_nothing_divides_by_zero() -> None:
+    nodes, bound = nodes_of(crowd(3)), Box(9, 6)
+    vectors = [[5, 0, 9, 3, 3, 0], [2, 0, 9, 0, 4, 0]]
+    above, below = [7, 0, 18, 3], [7, 0]
+    _, found = answers(nodes, [Quotient(2, 18, 10, 18), Quotient(2, 18, 10, 2)], vectors, bound)
+    plain = [10 * value // (below[at % 2] or 1) for at, value in enumerate(above)]
+    assert found == [plain, [min(value, 20) for value in plain]]
+    assert plain == [10, 0, 25, 30]
+
+
+def test_no_more_questions_than_were_announced() -> None:
+    nodes = nodes_of(crowd(3))
+    held, step, questions = submitted(nodes[0].among, written(BOX, VECTORS)), step_of(BOX, 1), [Total(), Total()]
+    record = observed([asked(node, step, own, questions, 1) for node, own in zip(nodes, held, strict=True)])
+    assert len(record.errors) == 3
+    for error in record.errors.values():
+        assert type(error) is AbortedError
+        assert str(error).startswith("at most 1 questions")
+
+
+OTHER: list[Any] = [Total(), Winner(RATE, 28), Winner(RATE, 27, (1, 0, 0, 0, 0)), Winner(RATE * 2, 27)]
+
+
+@pytest.mark.parametrize("other", OTHER, ids=repr)
+def test_nodes_that_are_asked_different_questions_open_nothing(other: Question) -> None:
+    nodes, step = nodes_of(crowd(3)), step_of(BOX, 1)
+    held = submitted(nodes[0].among, written(BOX, VECTORS))
+    questions = [Winner(RATE, 27), Winner(RATE, 27), other]
+    each = zip(nodes, held, questions, strict=True)
+    record = observed([asked(node, step, own, [question], 1) for node, own, question in each])
+    assert len(record.errors) == 3
+    for error in record.errors.values():
+        assert type(error) is AbortedError
+        assert "not asked the same question" in str(error)
+    assert len(record.sent) == FIGURES + 3  # figures, the question, and nothing
+    assert not record.sent[-1]
+
+
+def noise_of(nodes: list[Node], questions: int = 1, vectors: Any = VECTORS) -> list[list[int]]:
+    found = answers(nodes, [Total(Fraction(10**6))] * questions, vectors)[1]
+    return [(np.array(one) - np.sum(vectors, axis=0)).tolist() for one in found]
+
+
+def test_noise_is_drawn_once_for_a_digest_and_a_question() -> None:
+    nodes = nodes_of(crowd(3))
+    first, second = noise_of(nodes, 2)
+    assert first != second
+    assert noise_of(nodes) == [first]
+    assert noise_of(nodes, 2) == [first, second]
+    assert noise_of(nodes, vectors=VECTORS[:2])[0] not in (first, second)  # another list, and so another digest
+    for at in range(3):
+        others = [*nodes[:at], dataclasses.replace(nodes[at], secret=bytes(32)), *nodes[at + 1 :]]
+        assert noise_of(others)[0] not in (first, second)
