@@ -44,7 +44,7 @@ WITHIN: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(("bound", "draw"), WITHIN, ids=lambda value: repr(value)[:40])
+@pytest.mark.parametrize(("bound", "draw"), WITHIN, ids=[repr(bound) for bound, _ in WITHIN])
 def test_vectors_within_a_bound_come_back_from_their_bits(bound: Any, draw: Any) -> None:
     source, layout = np.random.default_rng(1), layout_of(bound)
     vectors = [bound.check(draw(source)) for _ in range(60)]
