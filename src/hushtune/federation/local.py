@@ -121,11 +121,11 @@ class LocalFederation(Federation):
 
     def key(self) -> str:
         """The very same clients."""
-        return self.roster.digest()
+        return self.roster.clients_digest()
 
     def coordinator_ledger(self) -> Ledger:
         """The coordinator's ledger for exactly these clients."""
-        return Ledger(self.home / "coordinator" / f"ledger-{self.roster.digest()[:16]}.db")
+        return Ledger(self.home / "coordinator" / f"ledger-{self.roster.clients_digest()[:16]}.db")
 
     def check(self, space: Space, parts: Parts) -> None:
         """Asks each distinct objective once per kind of data; none of this looks into data."""

@@ -55,11 +55,11 @@ class RemoteFederation(Federation):
 
     def key(self) -> str:
         """The roster; unpinned nodes have new names after a restart, so then only how many there are."""
-        return self.roster.digest() if self._pinned else f"{len(self._nodes)} nodes"
+        return self.roster.clients_digest() if self._pinned else f"{len(self._nodes)} nodes"
 
     def coordinator_ledger(self) -> Ledger:
         """The coordinator's ledger for this roster; all unpinned nodes share one, whatever their names are today."""
-        name = self.roster.digest()[:16] if self._pinned else "nodes"
+        name = self.roster.clients_digest()[:16] if self._pinned else "nodes"
         return Ledger(self.home / "coordinator" / f"ledger-{name}.db")
 
     def exchange(self, trip: Trip, observer: Observer) -> Mapping[Id, bytes | Dropped]:
