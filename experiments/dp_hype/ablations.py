@@ -38,6 +38,7 @@ class Accuracies:
     total: ClassVar[None] = None
     rate: ClassVar[float] = 1.0
     loudest: ClassVar[float] = LOUDEST
+    tests: ClassVar[int] = 0
 
     @property
     def limits(self) -> Limits:

@@ -22,6 +22,7 @@ from hushtune.privacy.bounds import Scores
 from hushtune.privacy.calibration import calibrate
 from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.guarantee import Privacy
+from hushtune.privacy.noise.base import Noise
 
 CANDIDATES = 100
 _PATHS = 1_000
@@ -36,7 +37,7 @@ def _utilities(runs: int, seed: int, size: int = CANDIDATES) -> FloatArray:
 def _worst_case(granularity: float, epsilon: float) -> float:
     """epsilon0 of a test, if as many as there can be are to cost epsilon."""
     bound = Scores(CANDIDATES, most_tests(room(granularity, 0.0)), STEPS, STEPS)
-    return 2 * STEPS / calibrate((bound,), Privacy(epsilon, _DELTA), Sums(), "curator").scale
+    return 2 * STEPS / calibrate((bound,), Privacy(epsilon, _DELTA), Sums(), Noise(0.0, "curator")).scale
 
 
 def published(runs: int, seed: int) -> Iterator[dict[str, Any]]:

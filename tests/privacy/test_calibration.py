@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +12,17 @@ import pytest
 
 import hushtune as ht
 from hushtune.privacy.accounting import Budget, Renyi, Rule, Sums, best_order, epsilon_of
-from hushtune.privacy.bounds import Ball, Bound, KHot, Scores
+from hushtune.privacy.bounds import AtMost, Ball, Bound, KHot, Scores
 from hushtune.privacy.calibration import Training, calibrate, events_of, left_in, noise_for, rule_of
 from hushtune.privacy.charges import charge_of
 from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.events.sums import Event, GaussianVector, SkellamShift
 from hushtune.privacy.events.training import TrainingSteps
-from hushtune.privacy.noise.base import Noise, Place
+from hushtune.privacy.noise.base import Noise
 
 ONE = ht.Privacy(1.0)
 VOTE = KHot(1, 6)
+PARTIES, CURATOR, NODES = Noise(0.0), Noise(0.0, "curator"), Noise(0.0, "nodes", 5)
 
 
 def cost(bounds: tuple[Bound, ...], privacy: ht.Privacy, noise: Noise, rule: Rule) -> float:
@@ -28,20 +31,37 @@ def cost(bounds: tuple[Bound, ...], privacy: ht.Privacy, noise: Noise, rule: Rul
 
 @pytest.mark.parametrize("rule", [Sums(), Renyi(best_order(Budget(1.0, 1e-5)))], ids=["sums", "renyi"])
 @pytest.mark.parametrize(
-    ("bounds", "at"),
+    ("bounds", "by"),
     [
-        ((VOTE,), "parties"),
-        ((VOTE,), "curator"),
-        ((VOTE, Ball(9, 4)), "parties"),
-        ((Ball(9, 4),) * 3, "curator"),
-        ((Scores(4, 2, 10, 10),), "curator"),
+        ((VOTE,), PARTIES),
+        ((VOTE,), CURATOR),
+        ((VOTE,), NODES),
+        ((VOTE, Ball(9, 4)), PARTIES),
+        ((VOTE, Ball(9, 4)), NODES),
+        ((Ball(9, 4),) * 3, CURATOR),
+        ((Scores(4, 2, 10, 10),), CURATOR),
+        ((Scores(4, 2, 10, 10),), NODES),
+        ((KHot(2, 6, 1),), NODES),
+        ((AtMost(2, 6, 3),), CURATOR),
     ],
 )
-def test_the_noise_is_the_least_that_keeps_to_epsilon(bounds: tuple[Bound, ...], at: Place, rule: Rule) -> None:
-    noise = calibrate(bounds, ONE, rule, at)
-    assert noise.at == at
+def test_the_noise_is_the_least_that_keeps_to_epsilon(bounds: tuple[Bound, ...], by: Noise, rule: Rule) -> None:
+    noise = calibrate(bounds, ONE, rule, by)
+    assert replace(noise, scale=0.0) == by
     assert 1 - 2e-5 <= cost(bounds, ONE, noise, rule) <= 1
-    assert cost(bounds, ONE, Noise(noise.scale * 0.999, at), rule) > 1
+    assert cost(bounds, ONE, replace(noise, scale=noise.scale * 0.999), rule) > 1
+
+
+def test_honest_nodes_carry_as_much_noise_as_honest_parties_do() -> None:
+    for bounds in ((VOTE,), (VOTE, Ball(9, 4))):
+        by_nodes = calibrate(bounds, ONE, Sums(), NODES)
+        assert by_nodes.scale == calibrate(bounds, ONE, Sums()).scale
+        assert by_nodes.node_variance() * 3 == Fraction(by_nodes.variance)  # 3 of 5
+        assert events_of(bounds, ONE, by_nodes) == events_of(bounds, ONE, Noise(by_nodes.scale))
+
+
+def test_the_scale_of_what_says_who_draws_the_noise_does_not_matter() -> None:
+    assert calibrate((VOTE,), ONE, Sums(), Noise(7.0, "nodes", 5)) == calibrate((VOTE,), ONE, Sums(), NODES)
 
 
 def test_half_the_noise_is_never_within_epsilon() -> None:
@@ -62,8 +82,8 @@ def test_more_openings_take_more_noise_on_each() -> None:
 
 
 def test_where_all_ballots_are_the_same_nothing_is_hidden_and_no_noise_is_added() -> None:
-    for at in ("parties", "curator"):
-        assert calibrate((KHot(6, 6),), ONE, Sums(), at) == Noise(0.0, at)
+    for by in (PARTIES, CURATOR, NODES):
+        assert calibrate((KHot(6, 6),), ONE, Sums(), by) == by
 
 
 def test_noise_that_cannot_be_drawn_is_refused_with_what_to_do() -> None:
@@ -71,6 +91,23 @@ def test_noise_that_cannot_be_drawn_is_refused_with_what_to_do() -> None:
         calibrate((Ball(10_000, 4),), ht.Privacy(0.001), Sums())
     assert str(caught.value).startswith("epsilon=0.001 with delta=1e-05 needs noise of standard deviation ")
     assert str(caught.value).endswith("more than can be drawn; choose a larger epsilon or delta")
+
+
+def test_noise_that_nodes_cannot_draw_is_refused() -> None:
+    """A curator's Laplace noise may be much louder than geometric noise in shares."""
+    scores = Scores(4, 1, 1_024, 1_024)
+    assert calibrate((scores,), ht.Privacy(0.001), Sums(), CURATOR).scale > 2**20
+    with pytest.raises(ht.SettingError, match="more than can be drawn"):
+        calibrate((scores,), ht.Privacy(0.001), Sums(), NODES)
+
+
+def test_the_winner_takes_noise_that_does_not_grow_with_the_votes_of_a_ballot() -> None:
+    scales = {calibrate((KHot(k, 100, 1),), ONE, Sums(), NODES).scale for k in (1, 5, 50)}
+    assert len(scales) == 1
+    assert scales.pop() == pytest.approx(2, rel=1e-4)
+    left_out = ht.Privacy(1.0, neighbours="zero-out")
+    assert calibrate((KHot(5, 100, 1),), left_out, Sums(), NODES).scale == pytest.approx(1, rel=1e-4)
+    assert calibrate((KHot(6, 6, 1), AtMost(1, 1, 1)), ONE, Sums(), NODES) == NODES  # which opens nothing
 
 
 def test_there_is_one_event_for_each_opening_in_their_order() -> None:

@@ -32,8 +32,8 @@ def begun(path: Path, parrot: Parrot, watched: Watched, **changes: Any) -> Run:
     ("query", "privacy", "message"),
     [
         (TopVotes(2, CANDIDATES, 0), ht.Privacy(2.0), "that its `bounds` did not announce"),
-        (CandidateScores(CANDIDATES, 0, (0.0, 1.0), 2, 1024), ht.Privacy(2.0), "scores are tested and never opened"),
-        (CandidateScores(CANDIDATES, 0, (0.0, 1.0), 2, 1024), None, "scores are tested and never opened"),
+        (CandidateScores(CANDIDATES, 0, (0.0, 1.0), 2, 1024), ht.Privacy(2.0), "sums that are tested are never opened"),
+        (CandidateScores(CANDIDATES, 0, (0.0, 1.0), 2, 1024), None, "sums that are tested are never opened"),
     ],
 )
 def test_what_was_not_announced_is_refused_before_anybody_is_asked(
@@ -43,7 +43,7 @@ def test_what_was_not_announced_is_refused_before_anybody_is_asked(
     run = begun(tmp_path, parrot, Watched(), privacy=privacy)
     with pytest.raises(HushtuneError, match=message):
         run.sum(query)
-    with pytest.raises(HushtuneError, match="scores are tested"):
+    with pytest.raises(HushtuneError, match="sums that are tested"):
         run.consult(QUERY, lambda oracle: 0)
     assert parrot.log == []
 

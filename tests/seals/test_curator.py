@@ -20,7 +20,7 @@ from hushtune.seals.plain import protect
 
 IDS = ("a", "b", "c")
 VECTORS = {"a": np.array([5, 0, 9]), "b": np.array([1, 1, 9]), "c": np.array([0, 1, 9])}
-SCORES = Scores(length=3, times=2, steps=10, sensitivity=10)
+SCORES = Scores(length=3, tests=2, steps=10, sensitivity=10)
 
 
 def opened(silent: str = "", **changes: Any) -> Outcome:

@@ -21,7 +21,7 @@ from hushtune.core.errors import BoundError, HushtuneError
 from hushtune.core.randomness import Randomness, SimulatedRandomness, SystemRandomness
 from hushtune.federation.local import LocalFederation
 from hushtune.methods.base import Openings
-from hushtune.privacy.bounds import Scores
+from hushtune.privacy.bounds import Bound, KHot, Scores
 from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.noise import selection
 from hushtune.privacy.noise.base import Noise
@@ -35,8 +35,8 @@ SUMS = np.array([300, 700, 500, 0])
 CURATOR = ht.Curator()
 
 
-def made(times: int = 3, scale: float = 10.0, randomness: Randomness | None = None, **bound: Any) -> CuratorOracle:
-    scores = Scores(**{"length": 4, "times": times, "steps": 100, "sensitivity": 100, **bound})
+def made(tests: int = 3, scale: float = 10.0, randomness: Randomness | None = None, **bound: Any) -> CuratorOracle:
+    scores = Scores(**{"length": 4, "tests": tests, "steps": 100, "sensitivity": 100, **bound})
     return CuratorOracle(SUMS, scores, 10, Noise(scale, "curator"), randomness or SystemRandomness())
 
 
@@ -49,7 +49,7 @@ def tune(clients: list[ht.Client], candidates: ht.Candidates, method: Any, **cha
 
 
 def test_no_more_tests_than_announced() -> None:
-    oracle = made(times=2)
+    oracle = made(tests=2)
     oracle.above_threshold(Fraction(1, 2), [0, 1, 2, 3])
     oracle.noisy_max("exponential")
     for again in (lambda: oracle.above_threshold(Fraction(1, 2), [0]), lambda: oracle.noisy_max("permute-and-flip")):
@@ -68,7 +68,7 @@ def test_a_test_counts_even_if_its_answer_is_not_taken() -> None:
             self.seen.append(at)
             raise ValueError("not this one")
 
-    oracle = made(times=1)
+    oracle = made(tests=1)
     assert oracle.above_threshold(Fraction(-9), Nosy([3, 1])) == 3
     with pytest.raises(HushtuneError):
         oracle.above_threshold(Fraction(-9), Nosy([3, 1]))
@@ -107,7 +107,7 @@ def test_levels_are_compared_as_integers(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(
         selection, "above_threshold", lambda sums, threshold, scale, *rest: seen.append((threshold, scale))
     )
-    oracle = made(scale=2.0**53 / 4 + 0.5, times=3)
+    oracle = made(scale=2.0**53 / 4 + 0.5, tests=3)
     for level in (Fraction(1, 3), Fraction(2, 3), Fraction(10**30 + 1, 10**30)):
         oracle.above_threshold(level, [0])
     assert [type(value) for pair in seen for value in pair] == [int] * 6
@@ -118,6 +118,19 @@ def test_an_answer_is_a_plain_integer_whatever_the_order_is_made_of() -> None:
     oracle = made()
     oracle.above_threshold(Fraction(-9), np.array([3, 1]))  # type: ignore[arg-type]
     assert json.loads(json.dumps(oracle.answers)) == [3]
+
+
+@pytest.mark.parametrize("bound", [Scores(4, 3, 100, 100, only_max=True), KHot(1, 4, 3)], ids=str)
+def test_a_threshold_is_not_tested_where_only_maxima_were_announced(bound: Bound) -> None:
+    oracle = CuratorOracle(SUMS, bound, 10, Noise(10.0, "curator"), SystemRandomness())
+    with pytest.raises(HushtuneError, match="announced noisy maxima only"):
+        oracle.above_threshold(Fraction(1, 2), [0, 1, 2, 3])
+    assert oracle.noisy_max("permute-and-flip") in range(4)
+
+
+def test_where_nothing_can_change_a_maximum_needs_no_noise() -> None:
+    oracle = CuratorOracle(np.array([7, 7]), KHot(2, 2, 1), 7, Noise(0.0, "curator"), SystemRandomness())
+    assert oracle.noisy_max("exponential") in range(2)
 
 
 def test_no_noise_is_refused() -> None:
@@ -177,7 +190,7 @@ def test_the_event_follows_from_sensitivity_and_scale(change: Any) -> None:
     assert Scores(3, 5, 100, 100).event(noise, change) == PureTests(0.5, 5)
     assert Scores(3, 5, 100, 800).event(noise, change) == PureTests(4.0, 5)
     assert Scores(3, 5, 100, 100).event(Noise(0.0, "curator"), change).bare
-    with pytest.raises(ht.SettingError, match="trusted curator"):
+    with pytest.raises(ht.SettingError, match="use seal 'curator' or 'quorum'"):
         Scores(3, 5, 100, 100).event(Noise(400.0), change)
 
 
@@ -185,9 +198,9 @@ def test_the_event_follows_from_sensitivity_and_scale(change: Any) -> None:
     "fields",
     [
         {"length": 0},
-        {"times": 0},
-        {"times": 2.0},
-        {"times": 2**21},
+        {"tests": 0},
+        {"tests": 2.0},
+        {"tests": 2**21},
         {"steps": 0},
         {"sensitivity": 99},
         {"sensitivity": 0},
@@ -198,7 +211,7 @@ def test_the_event_follows_from_sensitivity_and_scale(change: Any) -> None:
 def test_bounds_that_make_no_sense_are_refused(fields: dict[str, Any]) -> None:
     """Above all a sensitivity below what one unit's own scores can do."""
     with pytest.raises(ht.SettingError):
-        Scores(**{"length": 3, "times": 1, "steps": 100, "sensitivity": 100, **fields})
+        Scores(**{"length": 3, "tests": 1, "steps": 100, "sensitivity": 100, **fields})
 
 
 # ---- within a run ------------------------------------------------------------------------------------
@@ -234,7 +247,7 @@ def test_a_method_that_asks_more_than_it_announced_is_stopped(
     assert len(kept["opened"]["blocks"]["answers"]) == 1  # so that asking again gives no other answer
 
 
-@pytest.mark.parametrize("changes", [{"times": 2}, {"sensitivity": 2048}, {"times": 19, "sensitivity": 4096}])
+@pytest.mark.parametrize("changes", [{"tests": 2}, {"sensitivity": 2048}, {"tests": 19, "sensitivity": 4096}])
 def test_a_method_cannot_announce_one_thing_and_ask_another(
     make_clients: Make, candidates: ht.Candidates, changes: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

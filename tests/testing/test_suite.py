@@ -305,6 +305,11 @@ BOUNDS = [
     Tally(4, 3, 2, 3),
     Tally(4, 1, 2, 3, single=True),
     Scores(5, 2, 16, 16),
+    Scores(5, 2, 16, 16, only_max=True),
+    KHot(2, 6, 1),
+    KHot(6, 6, 2),
+    AtMost(2, 6, 1),
+    AtMost(1, 1, 1),
 ]
 
 
@@ -318,7 +323,23 @@ class Cheap(AtMost):
     """Forgets that a replaced ballot changes two sets of counts."""
 
     def event(self, noise: Noise, change: Any) -> Any:
-        return AtMost(self.k, self.length).event(noise, "zero-out")
+        return AtMost(self.k, self.length, self.tests).event(noise, "zero-out")
+
+
+@dataclass(frozen=True)
+class Halved(Scores):
+    """Takes tests against a threshold for noisy maxima of scores that are left out."""
+
+    def event(self, noise: Noise, change: Any) -> Any:
+        return Scores(self.length, self.tests, self.steps, self.sensitivity, True).event(noise, "zero-out")
+
+
+@dataclass(frozen=True)
+class Once(KHot):
+    """Charges a single answer, however many are announced."""
+
+    def event(self, noise: Noise, change: Any) -> Any:
+        return KHot(self.k, self.length, 1).event(noise, change)
 
 
 @dataclass(frozen=True)
@@ -355,6 +376,10 @@ class Fixed(AtMost):
         (Cheap(5, 100), "is more than SkellamShift"),
         (Cheap(3, 70), "is more than SkellamShift"),
         (Cheap(10, 200), "is more than SkellamShift"),
+        (Cheap(2, 6, 1), "is more than PureTests"),
+        (Halved(5, 2, 16, 16), "is more than PureTests"),
+        (Halved(5, 2, 16, 16, only_max=True), "is more than PureTests"),
+        (Once(2, 6, 3), "3 tests cost 1 answers"),
         (Rounds(9, 5), "must refuse NaN"),
         (Wide(9, 5), "must refuse an entry above its largest"),
         (Strict(9, 5), "refuses its own default"),

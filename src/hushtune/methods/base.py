@@ -95,7 +95,7 @@ class Openings(Protocol):
         """Lets a trusted curator answer the tests that `choose` makes of all clients' scores; opens the answers.
 
         Args:
-            query: scores of every candidate, with bound `Scores`.
+            query: with a bound that announces tests, as `Scores` does.
             choose: asks an `Oracle` its questions and gives the place of a candidate; it sees no score.
 
         Returns:

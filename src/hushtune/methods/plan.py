@@ -150,7 +150,7 @@ class Prospect:
     @cached_property
     def noise(self) -> Noise:
         """The least noise that keeps the run within epsilon."""
-        return calibrate(self.study.bounds, self.privacy, self.rule, self.seal.noise_at)
+        return calibrate(self.study.bounds, self.privacy, self.rule, self.seal.noise(0.0))
 
     @cached_property
     def events(self) -> tuple[Event, ...]:

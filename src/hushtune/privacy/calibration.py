@@ -14,28 +14,45 @@ from hushtune.privacy.events.sums import Event
 from hushtune.privacy.events.training import TrainingSteps
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.ledger import Ledger
-from hushtune.privacy.noise.base import Noise, Place
+from hushtune.privacy.noise.base import Noise
+from hushtune.privacy.noise.geometric import LARGEST_SCALE
 
 _LOUDEST = 1e4  # noise multiplier of DP-SGD
+_PARTIES = Noise(0.0)
 
 
 @lru_cache(maxsize=64)
-def calibrate(bounds: tuple[Bound, ...], privacy: Privacy, rule: Rule, at: Place = "parties") -> Noise:
-    """The least noise with which opening all the bounded sums stays within epsilon, under a ledger's rule."""
+def calibrate(bounds: tuple[Bound, ...], privacy: Privacy, rule: Rule, noise: Noise = _PARTIES) -> Noise:
+    """The least noise with which opening all the bounded sums stays within epsilon, under a ledger's rule.
+
+    Args:
+        bounds: of all sums that are opened, or asked about.
+        privacy: the guarantee.
+        rule: how epsilon is computed from events.
+        noise: who draws it, as a seal says (`Seal.noise`); its scale does not matter.
+    """
+
+    def events(scale: float) -> tuple[Event, ...]:
+        return events_of(bounds, privacy, replace(noise, scale=scale))
 
     def cost(scale: float) -> float:
-        events = events_of(bounds, privacy, Noise(scale, at))
-        return rule.spent([(events, privacy.delta)], privacy.delta).epsilon
+        return rule.spent([(events(scale), privacy.delta)], privacy.delta).epsilon
 
     if cost(0.0) == 0:  # nobody can change anything: every ballot is the same
-        return Noise(0.0, at)
-    start = gaussian_start(lambda s: events_of(bounds, privacy, Noise(s, at)), privacy.epsilon, privacy.delta)
-    if start > min(bound.loudest for bound in bounds):
+        return replace(noise, scale=0.0)
+    start = gaussian_start(events, privacy.epsilon, privacy.delta)
+    if start > _loudest(bounds, noise):
         raise SettingError(
             f"epsilon={as_set(privacy.epsilon)} with delta={as_set(privacy.delta)} needs noise of standard "
             f"deviation {start:.3g} on such a sum, more than can be drawn; choose a larger epsilon or delta"
         )
-    return Noise(smallest_scale(cost, privacy.epsilon, start), at)
+    return replace(noise, scale=smallest_scale(cost, privacy.epsilon, start))
+
+
+def _loudest(bounds: Sequence[Bound], noise: Noise) -> float:
+    """The largest scale that can be drawn. Nodes draw geometric noise; for a threshold's sums, of twice the scale."""
+    loudest = min(bound.loudest for bound in bounds)
+    return min(loudest, LARGEST_SCALE / 2) if noise.at == "nodes" and any(b.tests for b in bounds) else loudest
 
 
 def events_of(bounds: Sequence[Bound], privacy: Privacy, noise: Noise) -> tuple[Event, ...]:

@@ -17,7 +17,6 @@ from hushtune.core.space import config_key
 from hushtune.core.words import as_set, counted, up
 from hushtune.federation.local import default_home
 from hushtune.methods.base import Facts
-from hushtune.privacy.bounds import Scores
 from hushtune.privacy.calibration import events_of
 from hushtune.privacy.events.training import TrainingSteps
 from hushtune.privacy.ledger import Ledger
@@ -245,7 +244,7 @@ def _chosen(result: Result) -> Iterator[Check]:
             expected.append(of_gathered(query, opened, seal))
         elif (form := form_from_json(opened.form)) is not None:
             expected.append(of_form(query, opened, form, seal))
-        elif isinstance(query.bound, Scores):
+        elif query.bound.tests:
             expected += of_tests(query, opened, seal, noise, result.privacy)
         else:
             expected += of_sum(query, opened, seal, result.asked, noise, result.privacy)

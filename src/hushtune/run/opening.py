@@ -14,7 +14,6 @@ from hushtune.core.observer import Observer
 from hushtune.core.randomness import drawn_from
 from hushtune.core.space import Domain
 from hushtune.federation.base import Federation
-from hushtune.privacy.bounds import Scores
 from hushtune.privacy.limits import one_client
 from hushtune.run.account import Account
 from hushtune.run.folder import Kept, RunFolder
@@ -102,7 +101,7 @@ class Opener:
             each=each,
             noise=terms.noise,
             randomness=drawn_from(self._seed, f"curator {step}"),
-            scores=query.bound if isinstance(query.bound, Scores) else None,
+            scores=query.bound if query.bound.tests else None,
             units=terms.clients * terms.voters,
             choose=choose,
             check=one_client(query.bound, terms.voters, terms.clients, terms.noise, terms.honest).check,

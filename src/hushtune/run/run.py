@@ -19,7 +19,6 @@ from hushtune.core.words import counted
 from hushtune.federation.base import Federation
 from hushtune.methods.base import Note
 from hushtune.methods.unopened import Unopened
-from hushtune.privacy.bounds import Scores
 from hushtune.run.account import Account
 from hushtune.run.disclosures import CHOSEN, Disclosure, of_form, of_gathered, of_sum, of_tests
 from hushtune.run.folder import RunFolder
@@ -149,8 +148,8 @@ class Run:
     def _next(self, query: Query, form: Form | None = None, each: bool = False, choose: Choose | None = None) -> Opened:
         """The next step's opening: what an interrupted run has on record, or what clients say."""
         step = len(self.record.opened)
-        if isinstance(query.bound, Scores) != (choose is not None):
-            raise HushtuneError("scores are tested and never opened, and nothing else is tested")
+        if bool(query.bound.tests) != (choose is not None):
+            raise HushtuneError("sums that are tested are never opened, and those that are opened are not tested")
         if not self.terms.announced(query, step):
             raise HushtuneError(f"a method asked for a sum (step {step}) that its `bounds` did not announce")
         kept = self._folder.opening(step)

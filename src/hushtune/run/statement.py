@@ -9,6 +9,7 @@ from hushtune.core.words import as_set, down, up
 from hushtune.privacy.accounting import Sums, renyi_epsilon
 from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.events.training import TrainingSteps
+from hushtune.privacy.noise.base import Noise
 from hushtune.seals.base import Protected
 
 if TYPE_CHECKING:
@@ -99,18 +100,30 @@ def _guarantee(result: Result) -> list[str]:
 def _noise(result: Result) -> str:
     if any(isinstance(event, PureTests) for event in result.events):
         return (
-            f"  Noise: exact {result.method.drawn} of scale {result.noise.scale:.4g}, where one unit moves a sum by at "
-            f"most {result.events[0].epsilon * result.noise.scale / 2:.0f}; drawn by the server."  # type: ignore[attr-defined]
+            f"  Noise: exact {result.method.drawn} of scale {result.noise.scale:.4g}, where one unit moves two sums "
+            f"apart by at most {result.events[0].epsilon * result.noise.scale:.0f}; drawn by {_drawers(result.noise)}."  # type: ignore[attr-defined]
         )
     if result.noise.at == "curator":
         return (
             f"  Noise: Gaussian of standard deviation {result.noise.scale:.4g}, rounded to integers, which the "
             "server draws and adds to each sum."
         )
+    if result.noise.at == "nodes":
+        return (
+            f"  Noise: integer (Skellam) of standard deviation {result.noise.scale:.4g} from any "
+            f"{result.noise.honest_nodes} of {result.noise.nodes} nodes, in shares that each node draws itself."
+        )
     return (
         f"  Noise: integer (Skellam) of standard deviation {result.noise.scale:.4g} from any "
         f"{result.honest} honest clients, in shares that each client draws itself."
     )
+
+
+def _drawers(noise: Noise) -> str:
+    """Who draws what hides the answers to tests."""
+    if noise.at == "nodes":
+        return f"all {noise.nodes} nodes in shares, any {noise.honest_nodes} of which suffice"
+    return "the server"
 
 
 def _scored_on(result: Result) -> list[str]:

@@ -158,7 +158,7 @@ def calibrated(
     if privacy is None or own is None:
         return Terms(study, privacy, rule, seal.noise(0.0), (), wanted)
     share = rule if training is None else Sums()  # a share is only a share: what counts under the rule is the whole
-    noise = calibrate(study.bounds, own, share, seal.noise_at)
+    noise = calibrate(study.bounds, own, share, seal.noise(0.0))
     events = events_of(study.bounds, privacy, noise)
     if training is not None:
         events = (*events, training.event(events, privacy, rule))

@@ -14,7 +14,7 @@ from hushtune.core.arrays import IntArray
 from hushtune.core.errors import HushtuneError, SettingError
 from hushtune.core.randomness import Randomness
 from hushtune.core.roster import Roster
-from hushtune.privacy.bounds import Scores
+from hushtune.privacy.bounds import Bound, Scores
 from hushtune.privacy.noise import selection
 from hushtune.privacy.noise.base import Noise, Place
 from hushtune.seals.base import Protected
@@ -90,7 +90,7 @@ class CuratorOracle:
     def __init__(
         self,
         sums: IntArray,
-        bound: Scores,
+        bound: Bound,
         units: int,
         noise: Noise,
         randomness: Randomness,
@@ -104,6 +104,8 @@ class CuratorOracle:
     def above_threshold(self, level: Fraction, order: Sequence[int]) -> int | None:
         """The first place whose noisy score reaches the noisy level, by AboveThreshold; None if none does."""
         places = [int(place) for place in order]
+        if not isinstance(self._bound, Scores) or self._bound.only_max:
+            raise HushtuneError("a method asked for a test against a threshold, but announced noisy maxima only")
         threshold = round(level * self._units * self._bound.steps)
         self._count()
         place = selection.above_threshold(self._sums, threshold, self._scale, places, self._randomness)
@@ -114,11 +116,11 @@ class CuratorOracle:
         """By permute-and-flip or the exponential mechanism."""
         choose = MECHANISMS[mechanism]
         self._count()
-        self.answers.append(choose(self._sums, self._scale, self._randomness))
+        self.answers.append(choose(self._sums, max(1, self._scale), self._randomness))
         return self.answers[-1]
 
     def _count(self) -> None:
         """Counts a test before it is made."""
         self._made += 1
-        if self._made > self._bound.times:
-            raise HushtuneError(f"a method asked more of a curator than the {self._bound.times} tests it announced")
+        if self._made > self._bound.tests:
+            raise HushtuneError(f"a method asked more of a curator than the {self._bound.tests} tests it announced")

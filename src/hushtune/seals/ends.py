@@ -18,7 +18,7 @@ from hushtune.core.errors import AbortedError
 from hushtune.core.identity import Identity
 from hushtune.core.randomness import Randomness, SystemRandomness
 from hushtune.core.roster import Id, Role, Roster
-from hushtune.privacy.bounds import Scores
+from hushtune.privacy.bounds import Bound
 from hushtune.privacy.noise.base import Noise
 from hushtune.seals.forms import Form
 from hushtune.seals.oracle import Choose
@@ -62,7 +62,7 @@ class Ask:
         each: whether every client's own vector is opened instead.
         noise: what a server that is trusted with it adds.
         randomness: where that comes from.
-        scores: the bound of scores that are tested and never opened.
+        scores: the bound of what is tested and never opened.
         units: how many units the scores are of, those included that do not answer.
         choose: asks about the scores.
         answers: the answers given so far, each before the next question is asked.
@@ -80,7 +80,7 @@ class Ask:
     each: bool = False
     noise: Noise = field(default_factory=lambda: Noise(0.0))
     randomness: Randomness = field(default_factory=SystemRandomness, repr=False)
-    scores: Scores | None = None
+    scores: Bound | None = None
     units: int = 0
     choose: Choose | None = None
     answers: list[int] = field(default_factory=list)

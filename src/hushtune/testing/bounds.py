@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any, get_args
 
 import numpy as np
@@ -11,7 +13,8 @@ from hushtune.core.arrays import IntArray
 from hushtune.core.errors import BoundError, SettingError
 from hushtune.core.randomness import SystemRandomness
 from hushtune.privacy.accounting import Neighbours
-from hushtune.privacy.bounds import Bound
+from hushtune.privacy.bounds import Bound, Scores
+from hushtune.privacy.decimals import named
 from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.events.sums import Event, GaussianVector, SkellamShift, SkellamVector
 from hushtune.privacy.limits import Possible
@@ -19,6 +22,7 @@ from hushtune.privacy.noise.base import Noise, Place
 from hushtune.testing.values import expect
 
 _DEVIATION = 10.0  # of the noise for which events are asked
+_NODES = 3
 _DRAWS = 40
 _PAIRS = 2_000
 _RUNS = 32  # of ones: the shortest, which mirrored are disjoint, and the longest
@@ -63,6 +67,7 @@ def _check_limits(bound: Bound, vectors: list[IntArray]) -> None:
 
 def _check_defaults(bound: Bound) -> None:
     expect(bound.length >= 1, f"a bound must have a length of at least 1, but got {bound.length}")
+    expect(type(bound.tests) is int and bound.tests >= 0, f"tests must be 0 or more, but got {bound.tests!r}")
     expect(0 < bound.rate <= 1, f"a rate must be above 0 and at most 1, but got {bound.rate}")
     default = bound.default(SystemRandomness())
     expect(passes(bound, default), f"{bound} refuses its own default {default}")
@@ -122,7 +127,7 @@ def _tried(bound: Bound, rng: np.random.Generator) -> list[IntArray]:
 
 def _check_event(bound: Bound, vectors: list[IntArray], at: Place, change: Neighbours) -> None:
     """No two vectors differ by more than the event says; where a unit is left out, none is larger."""
-    noise = Noise(_DEVIATION, at)
+    noise = Noise(_DEVIATION, at, _NODES if at == "nodes" else 0)
     try:
         event = bound.event(noise, change)
     except SettingError:
@@ -133,12 +138,12 @@ def _check_event(bound: Bound, vectors: list[IntArray], at: Place, change: Neigh
         one, other = np.triu_indices(len(vectors), 1)
         step = max(1, len(one) // _PAIRS)
         changes = stacked[one[::step]] - stacked[other[::step]]
-    wrong = changes[~_covers(event, changes, noise)]
+    wrong = changes[~_covers(bound, event, changes, noise)]
     if len(wrong):
         raise AssertionError(f"{bound}: a change of {wrong[0]} is more than {event} accounts for")
 
 
-def _covers(event: Event, moved: IntArray, noise: Noise) -> NDArray[np.bool_]:
+def _covers(bound: Bound, event: Event, moved: IntArray, noise: Noise) -> NDArray[np.bool_]:
     """Which changes of the sum, shape (changes, length), an event accounts for."""
     most, l1, l2 = np.abs(moved).max(axis=1), np.abs(moved).sum(axis=1), np.linalg.norm(moved, axis=1)
     match event:
@@ -148,7 +153,10 @@ def _covers(event: Event, moved: IntArray, noise: Noise) -> NDArray[np.bool_]:
             return np.asarray((l1 <= event.l1) & (l2 <= event.l2))
         case GaussianVector():
             return np.asarray(l2 <= event.l2)
-        case PureTests():  # each costs twice the sensitivity over the scale
-            return np.asarray(2.0 * most <= event.epsilon * noise.scale)
+        case PureTests():
+            expect(event.times == bound.tests, f"{bound}: {bound.tests} tests cost {event.times} answers")
+            apart = moved.max(axis=1) - moved.min(axis=1)  # for noisy maxima; a threshold stays where it is
+            reach = apart if not isinstance(bound, Scores) or bound.only_max else 2 * most
+            return np.asarray(reach <= math.floor(named(event.epsilon) * Fraction(noise.scale)))
         case _:
             raise AssertionError(f"this suite knows no event '{event.name}': its bound needs a test of its own")

@@ -94,6 +94,9 @@ def _expected(result: Result, seal: Seal, clients: int) -> float:
     if seal.noise_at == "parties":
         needed, corrupt = clients - floor_share(seal.dropouts, clients), floor_share(seal.corrupt, clients)
         carried = clients / (needed - corrupt if corrupt else max(needed, 2) - 1)  # who reads knows its own share
+    elif seal.noise_at == "nodes":
+        nodes = seal.noise(1.0).nodes
+        carried = nodes / (nodes - (nodes - 1) // 2)  # all of them add noise, and a minority may know its own
     wanted = variances.pop() * carried
     for opened in result.opened:
         close = abs(opened.noise_variance / wanted - 1) < 1e-9

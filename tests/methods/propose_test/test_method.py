@@ -30,6 +30,8 @@ from hushtune.methods.registry import method_from_json
 from hushtune.privacy.accounting import Sums, epsilon_of
 from hushtune.privacy.calibration import calibrate, events_of
 from hushtune.privacy.events.answers import PureTests
+from hushtune.privacy.noise.base import Noise
+from hushtune.privacy.noise.geometric import cost_of
 from hushtune.testing import check_query
 
 SPACE = ht.Space(x=ht.Float(0.0, 1.0))
@@ -234,9 +236,9 @@ def test_the_sensitivity_of_many_units_is_stated_and_paid_for() -> None:
     assert ht.ProposeTest(voters=25).settled(facts()).sensitivity(100) == STEPS
     (bound,) = method.bounds(CANDIDATES)
     assert bound.sensitivity == method.sensitivity(100)
-    noise = calibrate((bound,), RECORD, Sums(), "curator")
+    noise = calibrate((bound,), RECORD, Sums(), Noise(0.0, "curator"))
     (event,) = events_of((bound,), RECORD, noise)
-    assert event == PureTests(2 * bound.sensitivity / noise.scale, 19)
+    assert event == PureTests(cost_of(2 * bound.sensitivity, noise.scale), 19)
     assert epsilon_of((event,), RECORD.delta) <= RECORD.epsilon
 
 
@@ -354,6 +356,6 @@ def test_numbers_of_numpy_are_numbers(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sensitivity", [1024, 20_000, 30_000, 10**6])
 def test_noise_is_found_for_every_sensitivity(sensitivity: int) -> None:
-    bound = query(times=19, sensitivity=sensitivity).bound
-    noise = calibrate((bound,), RECORD, Sums(), "curator")
+    bound = query(tests=19, sensitivity=sensitivity).bound
+    noise = calibrate((bound,), RECORD, Sums(), Noise(0.0, "curator"))
     assert 0.99 * RECORD.epsilon < epsilon_of(events_of((bound,), RECORD, noise), RECORD.delta) <= RECORD.epsilon

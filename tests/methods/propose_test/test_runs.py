@@ -36,6 +36,7 @@ from hushtune.privacy.accounting import Sums, epsilon_of
 from hushtune.privacy.calibration import calibrate, events_of
 from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.noise.base import Noise
+from hushtune.privacy.noise.geometric import cost_of
 from hushtune.run.folder import RunFolder
 
 # ---- whole runs --------------------------------------------------------------------------------------
@@ -83,7 +84,8 @@ def test_every_unit_and_relation_is_charged_and_verified(method: Any, privacy: h
     (event,) = result.events
     assert isinstance(event, PureTests)
     assert event.times == (19 if isinstance(method, ht.ProposeTest) else 1)
-    assert event.epsilon == 2 * STEPS / result.noise.scale
+    one_sign = isinstance(method, ht.NoisyMax) and privacy.neighbours == "zero-out"  # and no threshold
+    assert event.epsilon == cost_of(STEPS if one_sign else 2 * STEPS, result.noise.scale)
     assert 1.97 < epsilon_of(result.events, privacy.delta) <= 2.0
     assert result.ledger is not None
     assert result.ledger.spent.epsilon == pytest.approx(result.spent.epsilon)
@@ -349,9 +351,9 @@ def test_a_noisy_maximum_on_record_is_a_candidate(tmp_path: Path) -> None:
 # ---- what a client accepts ---------------------------------------------------------------------------
 
 ROSTER = Roster(("a", "b"))
-QUERY = query(times=19)
+QUERY = query(tests=19)
 PRIVACY = ht.Privacy(2.0)
-NOISE = calibrate((QUERY.bound,), PRIVACY, Sums(), "curator")
+NOISE = calibrate((QUERY.bound,), PRIVACY, Sums(), Noise(0.0, "curator"))
 EVENTS = events_of((QUERY.bound,), PRIVACY, NOISE)
 
 
@@ -365,19 +367,19 @@ def test_a_client_answers_an_honest_request_and_is_charged_for_all_tests(tmp_pat
     assert header["kind"] == "vector"
     assert one.ledger is not None
     (entry,) = one.ledger.entries()
-    assert entry.charge.events == (PureTests(2 * STEPS / NOISE.scale, 19),)
+    assert entry.charge.events == (PureTests(cost_of(2 * STEPS, NOISE.scale), 19),)
 
 
 @pytest.mark.parametrize(
     "changes",
     [
         {"events": (replace(EVENTS[0], times=1),)},  # type: ignore[type-var]
-        {"query": query(times=20)},
-        {"query": query(times=19, sensitivity=2 * STEPS)},
+        {"query": query(tests=20)},
+        {"query": query(tests=19, sensitivity=2 * STEPS)},
         {"events": (replace(EVENTS[0], epsilon=0.01),)},  # type: ignore[type-var]
         {"noise": Noise(NOISE.scale / 2, "curator")},
-        {"noise": Noise(NOISE.scale / 2, "curator"), "events": (PureTests(4 * STEPS / NOISE.scale, 19),)},
-        {"query": query(times=50), "events": (replace(EVENTS[0], times=50),)},  # type: ignore[type-var]
+        {"noise": Noise(NOISE.scale / 2, "curator"), "events": (PureTests(cost_of(2 * STEPS, NOISE.scale / 2), 19),)},
+        {"query": query(tests=50), "events": (replace(EVENTS[0], times=50),)},  # type: ignore[type-var]
         {"noise": Noise(1.0, "curator"), "events": (PureTests(2.0 * STEPS, 19),)},
         {"events": ()},
         {"events": (*EVENTS, *EVENTS)},
@@ -406,10 +408,12 @@ def test_requests_that_would_weaken_the_guarantee_are_refused(tmp_path: Path, ch
         {"sensitivity": STEPS - 1},
         {"sensitivity": 1},
         {"sensitivity": 1024.0},
-        {"times": 0},
-        {"times": -1},
-        {"times": True},
-        {"times": 2**30},
+        {"tests": 0},
+        {"tests": -1},
+        {"tests": True},
+        {"tests": 2**30},
+        {"only_max": 1},
+        {"only_max": "yes"},
         {"losses": [1.0, 0.0]},
         {"losses": [0.0, "1"]},
         {"losses": 1.0},

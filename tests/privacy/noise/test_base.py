@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
 import hushtune as ht
 from hushtune.core.randomness import SimulatedRandomness, SystemRandomness, words
+from hushtune.privacy.noise import skellam
 from hushtune.privacy.noise.base import Noise
 
 
@@ -30,6 +32,58 @@ def test_total_variance_at_the_fewest_honest_answers(clients: int, honest: int) 
 def test_impossible_scales_are_refused(scale: float) -> None:
     with pytest.raises(ht.SettingError, match="scale="):
         Noise(scale)
+
+
+@pytest.mark.parametrize(("nodes", "honest"), [(1, 1), (3, 2), (4, 3), (5, 3), (7, 4)])
+def test_shares_of_the_nodes_of_which_a_minority_is_dishonest_make_up_the_scale_exactly(
+    nodes: int, honest: int
+) -> None:
+    noise = Noise(11.784, "nodes", nodes)
+    assert noise.honest_nodes == honest
+    assert noise.node_variance() * honest == Fraction(noise.variance)
+    assert noise.opened_variance(80, 100) == float(Fraction(noise.variance) * nodes / honest)
+    assert noise.opened_variance(1, 1) == noise.opened_variance(80, 100)  # clients add none
+    assert noise.reach(80, 100, 7, 2.0**-40) == skellam.reach(float(noise.node_variance() * nodes * 7), 2.0**-40)
+
+
+def test_only_nodes_draw_noise_that_nodes_draw() -> None:
+    noise = Noise(11.784, "nodes", 3)
+    assert noise.share_variance(7) == noise.share_reach(7, 4, 2.0**-40) == 0
+    assert not noise.share(7, 50, SystemRandomness()).any()
+    assert not noise.by_curator(50, SystemRandomness()).any()
+    assert noise.node_share(50, SystemRandomness()).any()
+    for other in (Noise(11.784), Noise(11.784, "curator")):
+        assert other.node_variance() == other.honest_nodes == 0
+        assert not other.node_share(50, SystemRandomness()).any()
+    assert Noise(0.0, "nodes", 3).reach(80, 100, 7, 2.0**-40) == 0
+
+
+@pytest.mark.statistical
+def test_two_of_three_nodes_carry_the_whole_variance() -> None:
+    """Variance of the summed noise of exactly two nodes; a normal approximation at 6 sigma, < 1e-8."""
+    size = 200_000
+    total = sum(Noise(12.0, "nodes", 3).node_share(size, SimulatedRandomness(i, "variance")) for i in range(2))
+    spread = np.sqrt(2 / size + 1 / (144 * size))
+    assert abs(np.var(total) / 144 - 1) < 6 * spread
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((1.0, "nodes"), "nodes=0"),
+        ((1.0, "nodes", -1), "nodes=-1"),
+        ((1.0, "nodes", 3.0), "nodes=3.0"),
+        ((1.0, "nodes", True), "nodes=True"),
+        ((1.0, "nodes", 2**11), "nodes=2048"),
+        ((1.0, "parties", 3), "at='parties', nodes=3"),
+        ((1.0, "curator", 3), "at='curator', nodes=3"),
+        ((1.0, "parties", False), "nodes=False"),
+        ((1.0, "server"), "but got 'server'"),
+    ],
+)
+def test_nodes_that_cannot_be_are_refused(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(ht.SettingError, match=message):
+        Noise(*arguments)
 
 
 def test_nobody_honest_is_refused() -> None:

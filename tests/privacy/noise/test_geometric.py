@@ -254,6 +254,42 @@ def test_one_draw_for_several_scores_is_refused(scores: tuple[int, ...], noise: 
 # ---- rates -------------------------------------------------------------------------------------------
 
 
+SCALES = st.floats(2.0**-20, 2.0**20)
+
+
+@given(SCALES, st.integers(1, 10**6))
+def test_what_is_drawn_costs_no_more_than_what_is_charged(scale: float, change: int) -> None:
+    """Exactly: the rate is at most 1/scale, and the cost, as its text says it, at least change/scale."""
+    rate, cost = geometric.rate_of(scale), geometric.cost_of(change, scale)
+    assert rate.denominator <= geometric.LARGEST_DENOMINATOR
+    assert rate * Fraction(scale) <= 1
+    assert rate * change <= Fraction(change) / Fraction(scale) <= Fraction(repr(cost))
+    assert Fraction(repr(math.nextafter(cost, 0))) < Fraction(change) / Fraction(scale)
+    assert rate * Fraction(scale) >= 1 - Fraction(2, 2**20)  # and by little
+    geometric._check_rate(rate)
+
+
+@given(st.integers(1, 2**20), st.integers(1, 2**20))
+def test_rates_that_can_be_drawn_are_taken_as_they_are(one: int, other: int) -> None:
+    if Fraction(float(Fraction(one, other))) == Fraction(one, other):  # else no scale is that one
+        assert geometric.rate_of(float(Fraction(one, other))) <= Fraction(other, one)
+    assert geometric.rate_of(float(one)) == Fraction(1, one)
+    assert geometric.rate_of(2.0**-7) == 2**7
+
+
+def test_nothing_that_changes_costs_nothing_and_no_noise_everything() -> None:
+    assert geometric.cost_of(0, 0.0) == geometric.cost_of(0, 5.0) == 0
+    assert geometric.cost_of(1, 0.0) == math.inf
+    assert geometric.cost_of(2, 20.0) == 0.1
+    assert geometric.cost_of(3, 10.0) == 0.3
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, 2.0**-21, 2.0**20 + 1, math.inf, math.nan, True])
+def test_noise_of_a_scale_that_cannot_be_drawn_is_refused(scale: float) -> None:
+    with pytest.raises(ht.SettingError, match="scale="):
+        geometric.rate_of(scale)
+
+
 @given(st.floats(2e-4, 1e4), st.integers(1, 100))
 def test_rates_are_rounded_down_and_by_little(epsilon: float, change: int) -> None:
     rate = geometric.winner_rate(epsilon, change)

@@ -46,17 +46,19 @@ class CandidateScores(Query):
         candidates: the public candidates.
         seed: the public seed with which candidates were scored.
         losses: the losses that are scored 1 and 0.
-        times: how many tests the curator makes, at the most.
+        tests: how many tests are made of their sums, at the most.
         sensitivity: by how much one privacy unit can change a sum, in steps of the integer grid.
+        only_max: whether noisy maxima are all that is asked for, and no test against a threshold.
     """
 
     candidates: Candidates
     seed: int
     losses: tuple[float, float]
-    times: int
+    tests: int
     sensitivity: int
+    only_max: bool = False
     name: ClassVar[str] = "candidate-scores"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     meaning: ClassVar[str] = "scores, one entry per candidate"
     per_candidate: ClassVar[bool] = False  # what is opened are answers about them
 
@@ -77,7 +79,7 @@ class CandidateScores(Query):
     @property
     def bound(self) -> Scores:
         """Each between 0 and 1."""
-        return Scores(len(self.candidates), self.times, STEPS, self.sensitivity)
+        return Scores(len(self.candidates), self.tests, STEPS, self.sensitivity, self.only_max)
 
     def answer(self, party: Party) -> Any:
         """Scores on the integer grid. What failed is scored 0; a loss outside its range is refused, not clipped."""
@@ -287,7 +289,8 @@ class NoisyMax(_Tested):
 
     Privacy: unit and relation as for `ProposeTest`; a trusted curator (`Curator`) is needed. The one answer is
     (epsilon0, 0)-private by McKenna and Sheldon 2020, Theorem 1, or McSherry and Talwar 2007, with exact coins;
-    epsilon0 is the largest for which it is (epsilon, delta)-private as well.
+    epsilon0 is the largest for which it is (epsilon, delta)-private as well. With neighbours="zero-out" it takes half
+    the noise: all scores that a client takes away are 0 or more.
 
     Args:
         voters: as for `ProposeTest`.
@@ -329,7 +332,7 @@ class NoisyMax(_Tested):
         """
         if self.units is None:
             raise SettingError("units are not settled; ask `settled` first")
-        return CandidateScores(candidates, seed, self.losses, 1, self.sensitivity(self.units))
+        return CandidateScores(candidates, seed, self.losses, 1, self.sensitivity(self.units), only_max=True)
 
     def bounds(self, candidates: Candidates) -> tuple[Scores, ...]:
         """One bound: all candidates are scored once, and one of them is chosen."""

@@ -124,6 +124,13 @@ class Selection:
         assert self.method.units is not None
         return max(1, self.method.units * STEPS // self.method.sensitivity(self.method.units))
 
+    @property
+    def noise(self) -> float:
+        """Its scale, in units of a mean score; 0, if nothing is to be told apart."""
+        assert self.method.units is not None
+        apart = self.event.epsilon * self.prospect.noise.scale / self.method.sensitivity(self.method.units)  # 2, or 1
+        return apart / (self.units * self.event.epsilon) if apart else 0.0
+
     @cached_property
     def simulated(self) -> tuple[IntArray, IntArray]:
         """What simulated runs choose (-1: nothing), and how many tests they make, both of shape (runs,)."""
@@ -135,7 +142,7 @@ class Selection:
         rng = np.random.default_rng(seed)
         # Permute-and-flip is a noisy maximum with exponential noise (Ding et al. 2021), the other with Gumbel noise.
         draw = rng.exponential if method.mechanism == "permute-and-flip" else rng.gumbel
-        noise = draw(scale=2 / (self.units * epsilon), size=(runs, len(scores)))
+        noise = draw(scale=self.noise, size=(runs, len(scores)))
         return (scores + noise).argmax(axis=1), np.ones(runs, dtype=np.int64)
 
     def chance(self, what: str) -> Chance:
@@ -147,8 +154,7 @@ class Selection:
         (chosen, _), method, scores = self.simulated, self.method, self.scores
         default = method.default if isinstance(method, ProposeTest) else 0
         gap = float(_BEST - scores[np.where(chosen < 0, default, chosen)].mean())
-        noise = 2 / (self.units * self.event.epsilon)
-        return Chance(what, self.event.epsilon, noise, gap, 1 - gap / float(_BEST - scores.mean()))
+        return Chance(what, self.event.epsilon, self.noise, gap, 1 - gap / float(_BEST - scores.mean()))
 
 
 def expect_selection(prospect: Prospect) -> SelectionPlan:

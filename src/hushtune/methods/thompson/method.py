@@ -304,7 +304,7 @@ class Thompson(Method):
         less = replace(privacy, epsilon=min(privacy.epsilon, left.epsilon), delta=min(privacy.delta, left.delta))
         if less == privacy or not full.rounds:
             return full, privacy
-        noise = calibrate(full.bounds(facts.candidates), privacy, Sums(), facts.seal.noise_at)
+        noise = calibrate(full.bounds(facts.candidates), privacy, Sums(), facts.seal.noise(0.0))
         rounds = _affordable(full, replace(facts, privacy=less), full.rounds, noise)
         return (replace(full, rounds=rounds), less) if rounds else (full, privacy)
 

@@ -108,7 +108,7 @@ class Sharing:
         method, clients, seal = self.method, self.prospect.clients, self.prospect.seal
         assert method.regions is not None
         attended = Emphasis(clients, method.regions, attention(iteration))
-        more = math.sqrt(clients / seal.honest(clients)) if seal.noise_at == "parties" else 1.0
+        more = math.sqrt(seal.noise(1.0).opened_variance(seal.honest(clients), clients))
         noise = multiplier * more * attended.largest * math.sqrt(method.regions * method.features) / method.rate
         noise /= math.sqrt(iteration) if method.uses == "mean" else 1.0
         signal = self.agreement * math.sqrt(method.regions)

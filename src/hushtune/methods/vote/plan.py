@@ -216,7 +216,7 @@ class _Study:
         start = self._scaled * gaussian_start(
             lambda s: events_of((ballot,), privacy, seal.noise(s)), privacy.epsilon, privacy.delta
         )
-        return start if start > _ROUGH else calibrate((ballot,), privacy, self._prospect.rule, seal.noise_at).scale
+        return start if start > _ROUGH else calibrate((ballot,), privacy, self._prospect.rule, seal.noise(0.0)).scale
 
     def odds(
         self, what: str, voters: int, clients: int, ks: Sequence[int], privacy: Privacy, exact: Noise | None = None

@@ -15,7 +15,7 @@ from hushtune.core.words import up
 from hushtune.privacy.losses import Losses, Outline, Part, rounded_up
 
 _LARGEST = 50.0  # epsilon of a single test: less noise counts as none
-_MOST_TESTS = 2**20
+MOST_TESTS = 2**20
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class PureTests:
     sampled: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        integer("times", self.times, 1, _MOST_TESTS)
+        integer("times", self.times, 1, MOST_TESTS)
         if type(self.epsilon) not in (int, float) or not self.epsilon >= 0:
             raise SettingError(f"`epsilon >= 0` must hold, but got {self.epsilon!r}")
 

@@ -13,7 +13,18 @@ After Dwork and Roth 2014, Claim 3.9, whose noise is Laplace. With exponential n
 et al. 2021); with geometric noise and ordered ties it is not quite.
 
 What R is: where a unit moves each score by up to D either way, R = 2 D. Where all its changes have one sign (a unit's
-nonnegative scores are put to zero), R = D. It does not depend on how many scores move.
+nonnegative scores are put to zero), R = D. It does not depend on how many scores move. Where all scores move alike, or
+if there is one candidate only, R = 0: the place says nothing. Of ballots, zeros and ones:
+
+- exactly k ones, one ballot replaced by another: changes are -1, 0 and 1, R = 2. Put to zeros: -1 and 0, R = 1. With
+  k = p every ballot is the same, and putting one to zeros moves all counts alike: R = 0 both times.
+- at most k ones: the same, R = 2 and R = 1; with k = p too, as ballots may differ. With p = 1 there is one place only.
+
+**Two more mechanisms have the same cost**, R / scale, for real R: the exponential mechanism, P[j] ~ e^(s_j / scale),
+and permute-and-flip (`hushtune.privacy.noise.selection`). Neither looks at anything but differences of scores. So the
+changes c_j do what c_j - (max c + min c) / 2 do, which are at most R / 2 either way; and with scores that change by at
+most D each, both are (2 D / scale, 0)-private (McSherry and Talwar 2007; McKenna and Sheldon 2020, Theorem 1). Tests
+against a public threshold look at the scores themselves: for them D counts, and never R.
 
 **Shares.** A negative binomial variable of shape s has P[x] = (s (s+1) ... (s+x-1) / x!) (1 - q)^s q^x, q = e^-rate,
 and the generating function ((1 - q) / (1 - q z))^s. Independent ones of shapes s and s' add up to one of shape s + s',
@@ -40,17 +51,47 @@ import numpy as np
 from hushtune.core.arrays import BoolArray, IntArray
 from hushtune.core.errors import SettingError
 from hushtune.core.randomness import Randomness
+from hushtune.privacy.decimals import named, not_below
 from hushtune.privacy.noise import laplace
 
 LARGEST_DENOMINATOR = 2**20
 """Of a rate, and so the largest scale 1 / rate too: a share takes about parts / rate coins, 100 of that scale 15 s."""
 
+LARGEST_SCALE = LARGEST_DENOMINATOR
 LARGEST_RATE = 2**20
 LARGEST_PARTS = 2**20
 LARGEST_SHAPE = 2**20
 _MOST_PROPOSALS = 2**16  # at once
 _MOST_COINS = 2**20  # at once
 _ROUNDING = 2.0**-20  # more than floats lose in the exponent of `reach`: its terms stay below 2^28
+
+
+def rate_of(scale: float) -> Fraction:
+    """The rate at which noise of a scale is drawn: the largest a/b with b <= 2**20 that is not above 1/scale, exactly.
+
+    Whoever draws takes it from here, so that a place costs no more than `cost_of` says.
+
+    Args:
+        scale: from 2**-20 to 2**20, in steps of the scores.
+    """
+    if isinstance(scale, bool) or not 1 / LARGEST_RATE <= scale <= LARGEST_SCALE:
+        raise SettingError(f"`2**-20 <= scale <= 2**20` must hold, but got scale={scale!r}")
+    return _rounded_down(1 / Fraction(scale), LARGEST_DENOMINATOR)
+
+
+def cost_of(reach: int, scale: float) -> float:
+    """What opening a place costs under noise of a scale, pure: reach / scale, never rounded down.
+
+    As a float whose shortest decimal text names no less (`hushtune.privacy.decimals`). Nothing, if nothing can change;
+    infinite without noise.
+
+    Args:
+        reach: R, the largest minus the smallest change over the candidates that one unit can make.
+        scale: of the noise, 0 or more.
+    """
+    if reach == 0:
+        return 0.0
+    return not_below(Fraction(reach) / Fraction(scale)) if scale else math.inf
 
 
 def winner_rate(epsilon: float, reach: int) -> Fraction:
@@ -67,7 +108,7 @@ def winner_rate(epsilon: float, reach: int) -> Fraction:
         raise SettingError(f"reach must be an integer of at least 1, but got {reach!r}")
     if not math.isfinite(epsilon) or epsilon <= 0:
         raise SettingError(f"epsilon must be positive and finite, but got {epsilon!r}")
-    exact = Fraction(repr(float(epsilon))) / reach
+    exact = named(epsilon) / reach
     if not Fraction(1, LARGEST_DENOMINATOR) <= exact <= LARGEST_RATE:
         raise SettingError(
             f"`2**-20 <= epsilon / reach <= 2**20` must hold, but got epsilon={epsilon!r}, reach={reach}; "

@@ -1,7 +1,9 @@
 """What a trusted curator may ask of integer sums that nobody else sees: which one is large. Pure differential privacy.
 
 One unit changes every sum by at most `sensitivity`. `scale` is in the same steps; each mechanism is
-(2 sensitivity / scale, 0)-private. Noise and coins are exact (`hushtune.privacy.noise.laplace`), so no slack is needed.
+(2 sensitivity / scale, 0)-private. The two that look for a maximum are (R / scale, 0)-private, where R is the largest
+minus the smallest change that one unit can make (proof: `hushtune.privacy.noise.geometric`): if all changes have one
+sign, that is half as much. Noise and coins are exact (`hushtune.privacy.noise.laplace`), so no slack is needed.
 """
 
 from __future__ import annotations

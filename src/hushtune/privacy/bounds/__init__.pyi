@@ -1,0 +1,9 @@
+from hushtune.privacy.bounds.ballots import AtMost as AtMost
+from hushtune.privacy.bounds.ballots import KHot as KHot
+from hushtune.privacy.bounds.base import LOUDEST as LOUDEST
+from hushtune.privacy.bounds.base import Bound as Bound
+from hushtune.privacy.bounds.base import Limits as Limits
+from hushtune.privacy.bounds.scores import Scores as Scores
+from hushtune.privacy.bounds.vectors import Ball as Ball
+from hushtune.privacy.bounds.vectors import Box as Box
+from hushtune.privacy.bounds.vectors import Tally as Tally
