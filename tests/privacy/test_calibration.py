@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -9,15 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import hushtune as ht
-from hushtune.privacy.accounting import Budget, Renyi, Rule, Sums, best_order, epsilon_of
+from hushtune.core.words import as_set, up
+from hushtune.privacy.accounting import Budget, Neighbours, Renyi, Rule, Sums, best_order, epsilon_of, least_scale
 from hushtune.privacy.bounds import AtMost, Ball, Bound, KHot, Scores
 from hushtune.privacy.calibration import Training, calibrate, events_of, left_in, noise_for, rule_of
 from hushtune.privacy.charges import charge_of
 from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.events.sums import Event, GaussianVector, SkellamShift
 from hushtune.privacy.events.training import TrainingSteps
+from hushtune.privacy.noise import geometric
 from hushtune.privacy.noise.base import Noise
 
 ONE = ht.Privacy(1.0)
@@ -89,7 +94,7 @@ def test_where_all_ballots_are_the_same_nothing_is_hidden_and_no_noise_is_added(
 def test_noise_that_cannot_be_drawn_is_refused_with_what_to_do() -> None:
     with pytest.raises(ht.SettingError) as caught:
         calibrate((Ball(10_000, 4),), ht.Privacy(0.001), Sums())
-    assert str(caught.value).startswith("epsilon=0.001 with delta=1e-05 needs noise of standard deviation ")
+    assert str(caught.value).startswith("epsilon=0.001 with delta=1e-05 needs noise of scale ")
     assert str(caught.value).endswith("more than can be drawn; choose a larger epsilon or delta")
 
 
@@ -127,6 +132,70 @@ def test_a_record_moves_its_part_as_a_replacement_does_whatever_the_relation() -
         )
 
 
+# ---- delta 0 -----------------------------------------------------------------------------------------
+
+ANSWERS: list[tuple[Bound, ...]] = [
+    (KHot(5, 100, 1),),
+    (AtMost(5, 100, 1),),
+    (Scores(4, 2, 10, 10),),
+    (Scores(4, 1, 15, 15, only_max=True),),
+    (KHot(5, 100, 3), Scores(4, 7, 10, 10)),
+    (KHot(5, 100, 1),) * 10,
+]
+
+
+@pytest.mark.parametrize("by", [CURATOR, Noise(0.0, "nodes", 3)], ids=["curator", "3 nodes"])
+@pytest.mark.parametrize("bounds", ANSWERS)
+@settings(max_examples=15, deadline=None)
+@given(st.floats(0.01, 10.0), st.sampled_from(["replace-one", "zero-out"]))
+def test_at_delta_0_no_smaller_scale_keeps_to_epsilon(
+    by: Noise, bounds: tuple[Bound, ...], epsilon: float, relation: Neighbours
+) -> None:
+    """To the last digit: the float below costs more, and no sum is rounded down to epsilon."""
+    privacy = ht.Privacy(epsilon, 0, neighbours=relation)
+    noise = calibrate.__wrapped__(bounds, privacy, Sums(), by)
+    assert replace(noise, scale=0.0) == by
+    assert epsilon * (1 - 2**-51) <= cost(bounds, privacy, noise, Sums()) <= epsilon
+    assert cost(bounds, privacy, replace(noise, scale=math.nextafter(noise.scale, 0)), Sums()) > epsilon
+    events = events_of(bounds, privacy, noise)
+    exact = sum((Fraction(repr(e.epsilon)) * e.times for e in events if isinstance(e, PureTests)), Fraction(0))
+    assert exact <= Fraction(repr(epsilon))
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.1, 0.25, 0.3, 0.7, 1.0, 3.3, 7.0])
+def test_at_delta_0_the_winner_costs_epsilon_as_its_text_says(epsilon: float) -> None:
+    privacy = ht.Privacy(epsilon, 0)
+    for bound, by in itertools.product((KHot(5, 100, 1), Scores(4, 1, 15, 15)), (CURATOR, NODES)):
+        noise = calibrate((bound,), privacy, Sums(), by)
+        found = cost((bound,), privacy, noise, Sums())
+        assert math.nextafter(epsilon, 0) <= found <= epsilon  # two scales in a row may lie to either side of it
+        assert up(found) == as_set(epsilon)
+        reach = 2 if isinstance(bound, KHot) else 30
+        if by == NODES:
+            assert geometric.rate_of(noise.scale) * reach <= Fraction(repr(epsilon))  # as it is drawn
+
+
+def test_at_delta_0_what_opens_nothing_takes_no_noise() -> None:
+    for by in (PARTIES, CURATOR, NODES):
+        assert calibrate((KHot(6, 6),), ht.Privacy(1.0, 0), Sums(), by) == by
+    assert calibrate((KHot(6, 6, 1), AtMost(1, 1, 1)), ht.Privacy(1.0, 0), Sums(), NODES) == NODES
+
+
+def test_at_delta_0_noise_that_cannot_be_drawn_is_refused_to_the_last_digit() -> None:
+    scores = Scores(4, 1, 2**9, 2**9)  # of scale 2^10 / epsilon, and nodes draw up to 2^19
+    assert calibrate((scores,), ht.Privacy(2.0**-9, 0), Sums(), NODES).scale == 2**19
+    with pytest.raises(
+        ht.SettingError, match=r"epsilon=0\.00195312 with delta=0 needs noise of scale 5\.24e\+05 on such"
+    ):
+        calibrate((scores,), ht.Privacy(0.00195312, 0), Sums(), NODES)
+
+
+def test_a_scale_is_sought_above_a_start_that_is_too_small_and_not_for_ever() -> None:
+    assert least_scale(lambda scale: 2 / scale, 0.5, 0.1) == 4.0
+    with pytest.raises(ht.SettingError, match=r"no noise scale was found for epsilon=0\.5: choose a larger"):
+        least_scale(lambda scale: 1.0, 0.5, 1.0)
+
+
 # ---- the ledger's rule -------------------------------------------------------------------------------
 
 
@@ -137,6 +206,7 @@ def test_the_rule_is_the_ledgers_unless_it_is_made_for_much_larger_sums(tmp_path
     assert isinstance(own.terms().rule, Renyi)
     assert not large.terms().rule.states(Budget(0.1, 1e-5))
     assert rule_of(large, ht.Privacy(0.1)) == Sums()
+    assert rule_of(large, ht.Privacy(50.0, 0)) == Sums()  # of which no Rényi divergence says anything
     assert rule_of(own, None) == rule_of(None, ONE) == rule_of(ht.Ledger(tmp_path / "none.db"), ONE) == Sums()
     assert not (tmp_path / "none.db").exists()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ from hypothesis import strategies as st
 import hushtune as ht
 from hushtune.privacy.accounting import Budget, Renyi, Sums, epsilon_of
 from hushtune.privacy.charges import Charge, Terms, as_replace_one, charge_of, left_of, total_of
-from hushtune.privacy.events.sums import Exact, SkellamShift
+from hushtune.privacy.decimals import added
+from hushtune.privacy.events.answers import PureTests
+from hushtune.privacy.events.sums import Event, Exact, SkellamShift
 
 EVENTS = tuple(SkellamShift(variance, 2) for variance in (100.0, 400.0, 900.0))
 DELTAS = (1e-6, 1e-5)
@@ -23,7 +26,7 @@ def terms(**changes: Any) -> Terms:
     return Terms(**{"id": "t", "unit": "client", "neighbours": "replace-one", "rule": Sums(), "made": 0.0, **changes})
 
 
-def charge(event: SkellamShift = EVENTS[1], delta: float = 1e-6, **changes: Any) -> Charge:
+def charge(event: Event = EVENTS[1], delta: float = 1e-6, **changes: Any) -> Charge:
     fields = {"run": "r", "what": "test", "events": (event,), "delta": delta, "unit": "client"}
     return Charge(**{**fields, "neighbours": "replace-one", **changes})
 
@@ -35,8 +38,8 @@ CHARGES = st.lists(st.builds(charge, st.sampled_from(EVENTS), st.sampled_from(DE
 @given(CHARGES, st.randoms(use_true_random=False))
 def test_sums_add_up_each_charges_own_epsilon_and_delta_in_any_order(charges: list[Charge], shuffled: Any) -> None:
     total = total_of(terms(), charges, LIMIT)
-    assert total.epsilon == math.fsum(epsilon_of(one.events, one.delta) for one in charges)
-    assert total.delta == math.fsum(one.delta for one in charges)
+    assert total.epsilon == added(epsilon_of(one.events, one.delta) for one in charges)
+    assert total.delta == added(one.delta for one in charges)
     shuffled.shuffle(charges)
     assert total_of(terms(), charges, LIMIT) == total
 
@@ -125,3 +128,49 @@ def test_two_charges_are_the_same_whatever_they_are_called() -> None:
     assert charge(what="vote") == charge(what="run")
     assert charge() != charge(delta=1e-7)
     assert charge() != charge(run="s")
+
+
+# ---- delta 0 -----------------------------------------------------------------------------------------
+
+
+def pure(epsilon: float, **changes: Any) -> Charge:
+    return charge(PureTests(epsilon), delta=0.0, **changes)
+
+
+@given(st.lists(st.floats(0.0, 3.0).map(pure), max_size=6), st.sampled_from([0.3, 1.0, 7.7]))
+def test_pure_charges_add_up_exactly_and_what_is_left_is_exact_too(charges: list[Charge], epsilon: float) -> None:
+    limit = Budget(epsilon, 0.0)
+    total, left = total_of(terms(), charges, limit), left_of(terms(), charges, limit)
+    exact = sum((Fraction(repr(one.events[0].epsilon)) for one in charges), Fraction(0))  # type: ignore[attr-defined]
+    assert total.delta == left.delta == 0
+    assert Fraction(repr(total.epsilon)) >= exact
+    assert total.epsilon == 0 or Fraction(repr(math.nextafter(total.epsilon, 0))) < exact
+    if exact <= Fraction(repr(epsilon)):
+        assert total_of(terms(), [*charges, pure(left.epsilon)], limit).epsilon <= epsilon
+        more = math.nextafter(left.epsilon, math.inf)
+        assert total_of(terms(), [*charges, pure(more)], limit).epsilon >= epsilon
+    else:
+        assert left == Budget(0.0, 0.0)
+
+
+def test_pure_charges_add_nothing_to_delta() -> None:
+    total = total_of(terms(), [pure(0.1), charge(), pure(0.2)], LIMIT)
+    assert total == Budget(added([0.3, epsilon_of((EVENTS[1],), 1e-6)]), 1e-6)
+    assert left_of(terms(), [pure(0.1)], LIMIT) == Budget(8.9, 1e-4)
+    used_up = left_of(terms(), [charge(delta=1e-4), pure(0.1)], LIMIT)
+    assert used_up.epsilon > 0 == used_up.delta
+    assert left_of(terms(), [charge(delta=2e-4)], LIMIT) == Budget(0.0, 0.0)  # no run mends that
+
+
+def test_a_pure_removal_counts_twice_and_stays_pure() -> None:
+    assert as_replace_one(pure(0.15, neighbours="zero-out")) == Budget(0.3, 0.0)
+    dusty = 0.6804775781208822  # a float whose double has a text below twice its own
+    assert as_replace_one(pure(dusty, neighbours="zero-out")) == Budget(math.nextafter(2 * dusty, 2), 0.0)
+    assert total_of(terms(), [pure(0.1), pure(0.1, neighbours="zero-out")], Budget(1.0, 0.0)) == Budget(0.3, 0.0)
+
+
+def test_under_renyi_a_pure_charge_counts_by_its_divergence() -> None:
+    held = terms(rule=Renyi(12.0))
+    some = [pure(0.1), charge(PureTests(0.1))]
+    assert total_of(held, some[:1], LIMIT) == total_of(held, some[1:], LIMIT)
+    assert total_of(held, some, LIMIT) == held.rule.spent([((PureTests(0.1), PureTests(0.1)), 0.0)] * 1, LIMIT.delta)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushtune.privacy.decimals import named, not_below
+from hushtune.privacy.decimals import added, named, not_below, remaining
 
 FLOATS = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
 
@@ -44,3 +44,33 @@ def test_the_ends_of_all_floats() -> None:
     assert not_below(Fraction(1, 10**400)) == 5e-324
     assert not_below(Fraction(10**400)) == math.inf
     assert not_below(Fraction(1, 10) * 3) == 0.3 != 0.1 * 3
+
+
+def test_a_tenth_three_times_is_three_tenths() -> None:
+    assert added([0.1, 0.1, 0.1]) == added([0.1, 0.2]) == 0.3 != 0.1 + 0.2
+    assert added([]) == 0
+    assert added([0.1, math.inf]) == math.inf
+
+
+@given(st.lists(st.floats(min_value=0, max_value=1e300), max_size=9))
+def test_what_is_added_up_is_the_smallest_float_that_is_not_below(costs: list[float]) -> None:
+    found, exact = added(costs), sum(map(named, costs), Fraction(0))
+    assert named(found) >= exact
+    assert found == 0 or named(math.nextafter(found, 0)) < exact
+
+
+@pytest.mark.parametrize(
+    ("limit", "spent", "left"),
+    [(0.3, 0.1, 0.2), (0.8, 0.1, 0.7), (1e-5, 0.0, 1e-5), (0.3, 0.3, 0.0), (1.0, math.inf, 0.0)],
+)
+def test_a_limit_leaves_what_its_text_says(limit: float, spent: float, left: float) -> None:
+    assert remaining(limit, spent) == left
+
+
+@given(FLOATS, FLOATS)
+def test_what_is_left_is_the_largest_that_fits(limit: float, spent: float) -> None:
+    left = remaining(limit, spent)
+    if spent > limit:
+        assert left == 0
+    else:
+        assert named(spent) + named(left) <= named(limit) < named(spent) + named(math.nextafter(left, math.inf))

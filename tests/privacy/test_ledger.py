@@ -13,6 +13,7 @@ import hushtune as ht
 from hushtune.core.words import down, up
 from hushtune.privacy.accounting import Budget, epsilon_of
 from hushtune.privacy.charges import Charge, as_replace_one, charge_of
+from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.events.sums import SkellamShift
 
 EVENT = SkellamShift(400.0, 2)  # cheap to account for
@@ -357,3 +358,88 @@ def test_a_ledger_that_goes_while_it_is_in_use_is_refused(tmp_path: Path, what: 
             ht.Ledger.new(path, 9.0, 1e-4, accept_loss=True)
         with pytest.raises(ht.LedgerError, match="removed or replaced while it was in use"):
             ledger.reserve(charge())
+
+
+# ---- delta 0 -----------------------------------------------------------------------------------------
+
+
+def pure(run: str, epsilon: float, **changes: Any) -> Charge:
+    return charge(run, events=(PureTests(epsilon),), delta=0.0, **changes)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> ht.Ledger:
+    return ht.Ledger.new(tmp_path / "pure.db", epsilon=0.3, delta=0)
+
+
+def test_a_limit_without_delta_is_kept_to_the_last_digit(own: ht.Ledger) -> None:
+    """A tenth three times is three tenths, although floats say more; and nothing is above the limit by 1e-9 of it."""
+    assert own.limit() == own.left() == Budget(0.3, 0.0)
+    own.reserve(pure("r1", 0.1))
+    assert own.left() == Budget(0.2, 0.0)
+    with pytest.raises(ht.BudgetError):
+        own.reserve(pure("large", 0.2 * (1 + 1e-12)))
+    own.reserve(pure("r2", 0.2))
+    assert (own.spent(), own.left()) == (Budget(0.3, 0.0), Budget(0.0, 0.0))
+    with pytest.raises(ht.BudgetError, match="nothing fits any more"):
+        own.reserve(pure("tiny", 1e-15))
+    own.reserve(pure("nothing", 0.0))
+    assert own.entries()[-1].charge == pure("nothing", 0.0)  # as it was charged, read back
+
+
+def test_only_pure_charges_fit_under_a_limit_without_delta(own: ht.Ledger) -> None:
+    with pytest.raises(ht.BudgetError, match=r"limit is epsilon 0\.3, delta 0, but .* delta 1e-06 .*--delta 1e-06"):
+        own.reserve(charge(events=(PureTests(0.1),)))
+    with pytest.raises(ht.BudgetError, match="must be pure, but got a sum under Skellam noise"):
+        own.reserve(charge(delta=0.0))
+    assert own.entries() == []
+
+
+def test_the_refusal_of_a_pure_charge_says_what_fits_and_what_is_enough(own: ht.Ledger) -> None:
+    own.reserve(pure("r1", 0.1))
+    with pytest.raises(ht.BudgetError) as caught:
+        own.reserve(pure("r2", 0.25))
+    assert str(caught.value) == (
+        "the ledger's limit is epsilon 0.3, delta 0, but this run would bring it to epsilon 0.35, delta 0 "
+        "(rule 'sums', 1 earlier runs); a run with epsilon <= 0.2, delta <= 0 would fit; to raise it: "
+        f"hushtune ledger limit {own.path} --epsilon 0.35 --delta 0"
+    )
+    own.set_limit(0.35, 0)
+    own.reserve(pure("r2", 0.25))
+
+
+def test_pure_charges_fit_where_delta_is_used_up(ledger: ht.Ledger) -> None:
+    ledger.reserve(charge("r1", delta=1e-4))
+    assert ledger.left() == Budget(left_of(ledger), 0.0)
+    with pytest.raises(ht.BudgetError, match=r"a run with epsilon <= .*, delta <= 0 would fit"):
+        ledger.reserve(charge("r2"))
+    ledger.reserve(pure("r2", left_of(ledger)))
+    assert ledger.spent() == Budget(2.5 * COST, 1e-4)
+    ledger.set_limit(9.0, 0)  # less than was spent: no run mends that
+    with pytest.raises(ht.BudgetError, match="nothing fits any more"):
+        ledger.reserve(pure("r3", 0.1))
+
+
+def test_a_removal_is_converted_without_delta(own: ht.Ledger) -> None:
+    own.reserve(pure("r1", 0.15, neighbours="zero-out"))
+    assert own.spent() == Budget(0.3, 0.0)
+
+
+def test_a_renyi_ledger_needs_a_delta_and_takes_pure_runs(tmp_path: Path) -> None:
+    path = tmp_path / "renyi.db"
+    with pytest.raises(ht.SettingError, match="rule 'renyi' needs a limit with `delta > 0`, but got delta=0"):
+        ht.Ledger.new(path, 2.0, 0, rule="renyi")
+    assert not path.exists()
+    ledger = ht.Ledger.new(path, 2.0, DELTA, rule="renyi")
+    with pytest.raises(ht.SettingError, match="give a delta, or use rule 'sums'"):
+        ledger.set_limit(3.0, 0)
+    assert ledger.limit() == Budget(2.0, DELTA)
+    ledger.reserve(pure("r1", 0.1))
+    assert ledger.spent() == ledger.terms().rule.spent([((PureTests(0.1),), DELTA)], DELTA)
+
+
+def test_the_first_guarantee_may_be_a_pure_one(tmp_path: Path) -> None:
+    ledger = ht.Ledger(tmp_path / "ledger.db")
+    assert ledger.ensure(ht.Privacy(2.0, 0))
+    assert ledger.limit() == Budget(2.0, 0.0)
+    assert ht.Ledger.new(tmp_path / "other.db", 1.0, -0.0).limits() == [Budget(1.0, 0.0)]

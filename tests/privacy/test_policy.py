@@ -93,8 +93,11 @@ def test_a_limit_on_epsilon_refuses_runs_without_one() -> None:
 def test_bad_policies() -> None:
     with pytest.raises(ht.SettingError, match="epsilon=0"):
         ht.Policy(epsilon=0)
-    with pytest.raises(ht.SettingError, match="delta=1"):
-        ht.Policy(delta=1)
+    for delta in (1, -1e-5):
+        with pytest.raises(ht.SettingError, match=f"`0 <= delta < 1` must hold, but got delta={delta}"):
+            ht.Policy(delta=delta)
+    with pytest.raises(ht.SettingError, match="`delta = 0` or `1e-12 <= delta <= 0.1` must hold"):
+        ht.Policy(epsilon=1.0, delta=1e-13)
     with pytest.raises(ht.SettingError, match="corrupt=1"):
         ht.Policy(corrupt=1)
     with pytest.raises(ht.SettingError, match="smallest_cohort"):
@@ -136,3 +139,25 @@ def test_a_space_in_a_file_is_written_as_in_a_study(tmp_path: Path) -> None:
         path.write_text(content)
         with pytest.raises(ht.SettingError, match=message):
             ht.Policy.load(path)
+
+
+def test_an_owner_may_accept_pure_runs_only() -> None:
+    policy, pure = ht.Policy(epsilon=1.0, delta=0), ht.Privacy(1.0, delta=0)
+    assert policy.granted == pure
+    policy.check(replace(OPEN, privacy=pure))
+    ht.Policy().check(replace(OPEN, privacy=pure))
+    for refused in (ht.Privacy(1.0, 1e-12), ht.Privacy(1.0)):
+        with pytest.raises(ht.RefusedError, match="policy: `delta <= 0` must hold, but got delta=1e-"):
+            policy.check(replace(OPEN, privacy=refused))
+    with pytest.raises(ht.RefusedError, match="no epsilon at all"):
+        policy.check(replace(OPEN, privacy=None))
+
+
+def test_only_nodes_that_the_owner_names_may_hold_shares() -> None:
+    asked = replace(OPEN, seal="quorum", hides=True, nodes=("a", "b", "c"))
+    ht.Policy().check(asked)
+    ht.Policy(nodes=("a", "b", "c", "d")).check(asked)
+    with pytest.raises(ht.RefusedError, match=r"nodes must be among \['a', 'b'\], but the roster names \['c'\] too"):
+        ht.Policy(nodes=("a", "b")).check(asked)
+    with pytest.raises(ht.SettingError, match="nodes must be a list of names"):
+        ht.Policy(nodes="a")  # type: ignore[arg-type]

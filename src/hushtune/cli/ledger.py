@@ -32,7 +32,7 @@ def ledger_show(
 def ledger_limit(
     path: Annotated[Path, typer.Argument(help="A ledger file; made if it is not there.")],
     epsilon: Annotated[float, typer.Option(help="Limit for everything ever charged.")],
-    delta: Annotated[float, typer.Option(help="The limit's delta.")],
+    delta: Annotated[float, typer.Option(help="The limit's delta; 0: pure runs only.")],
     unit: Annotated[
         str | None,
         typer.Option(help="Client or record; fixed once something was charged.", autocompletion=among(UNITS)),

@@ -50,6 +50,19 @@ class NodeEntry:
         if self.address:
             parse_address(self.address)
 
+    def to_json(self) -> dict[str, str]:
+        """Name, key and address as plain values."""
+        return {"name": self.name, "key": self.key.hex(), "address": self.address}
+
+    @classmethod
+    def from_json(cls, raw: dict[str, str]) -> NodeEntry:
+        """The node that `to_json` wrote.
+
+        Args:
+            raw: name, key and address.
+        """
+        return cls(raw["name"], bytes.fromhex(raw["key"]), raw["address"])
+
     @property
     def host(self) -> str:
         """Whose machine it runs on, as far as its address tells; empty: the coordinator's process."""

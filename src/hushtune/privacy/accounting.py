@@ -17,9 +17,11 @@ import numpy as np
 from hushtune.core.checks import number
 from hushtune.core.errors import SettingError
 from hushtune.core.words import as_set
+from hushtune.privacy.decimals import added, not_below
 from hushtune.privacy.events.sums import Event
 from hushtune.privacy.losses import Losses
 from hushtune.privacy.noise import skellam
+from hushtune.privacy.pure import pure_cost, pure_scale
 
 Unit = Literal["client", "record"]
 Neighbours = Literal["replace-one", "add-remove", "zero-out"]
@@ -31,7 +33,7 @@ class Budget:
 
     Args:
         epsilon: 0 or more.
-        delta: from 0 to 1.
+        delta: 0 or more, below 1.
     """
 
     epsilon: float
@@ -40,7 +42,7 @@ class Budget:
 
 def check_budget(epsilon: Any, delta: Any) -> Budget:
     """Refuses an epsilon or a delta that no guarantee can have."""
-    return Budget(number("epsilon", epsilon, 0, math.inf, "()"), number("delta", delta, 0, 1, "()"))
+    return Budget(number("epsilon", epsilon, 0, math.inf, "()"), abs(number("delta", delta, 0, 1, "[)")))  # -0.0 is 0
 
 
 # ---- several events together -------------------------------------------------------------------------
@@ -58,6 +60,7 @@ _FINEST_BY_PLACE = 2**14  # the same for distributions that are computed place b
 _STEPS = 200  # in a standard deviation, for each loss that is rounded up: this moves epsilon by less than 0.1%
 _ROUGHEST = 1 / 8  # of a standard deviation that all rounding may add: beyond it Rényi divergences say less
 _NOTHING = 1e-6  # an epsilon that nobody minds
+_MOST_DOUBLINGS = 64  # of a scale that was too small
 
 MOST_DIFFERENT = 8
 """How many different events a run may have; the methods here have three at most. The same one again costs little."""
@@ -81,14 +84,19 @@ def epsilon_of(events: tuple[Event, ...], delta: float) -> float:
 
     By numerical composition of their privacy loss distributions, or by their Rényi divergences: if the distribution of
     one is not known, or if computing them takes long (`grid_of`). Which one depends on events and delta alone,
-    so everybody who computes the cost of a run finds the same.
+    so everybody who computes the cost of a run finds the same. At delta 0 it is their pure cost, and never more than
+    that at another: what is (epsilon, 0)-private is (epsilon, delta)-private.
     """
     if any(event.bare for event in events):
         return math.inf
+    exact = pure_cost(events)
+    pure = not_below(exact) if exact is not None else math.inf
+    if delta == 0:
+        return pure
     counted = list(Counter(events).items())
     interval = grid_of(counted)
     found = _numeric(counted, interval, delta) if interval is not None else math.inf
-    return found if found < math.inf else _renyi(counted, delta)
+    return min(pure, found if found < math.inf else _renyi(counted, delta))
 
 
 def grid_of(counted: Counted) -> float | None:
@@ -201,12 +209,14 @@ def _rdp(counted: Counted, order: float) -> float:
 
 
 def rdp_to_epsilon(rdp: float, order: float, delta: float) -> float:
-    """Canonne, Kamath, Steinke 2020, Proposition 12 (DP-HYPE's Theorem II.1)."""
+    """Canonne, Kamath, Steinke 2020, Proposition 12 (DP-HYPE's Theorem II.1). At delta 0 it says nothing: infinite."""
+    if delta == 0:
+        return math.inf
     return max(0.0, rdp + math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1))
 
 
 def best_order(limit: Budget) -> float:
-    """The order at which the largest amount of Gaussian-like noise events fits under the limit."""
+    """The order at which the largest amount of Gaussian-like noise events fits under the limit; not at delta 0."""
     orders = 1 + np.geomspace(1e-3, 1e4, 4000)
     headroom = np.array([(limit.epsilon - rdp_to_epsilon(0.0, a, limit.delta)) / a for a in orders])
     return float(orders[int(np.argmax(headroom))])
@@ -219,8 +229,12 @@ def gaussian_start(events: Callable[[float], tuple[Event, ...]], epsilon: float,
     """A noise scale near the one sought: what the Gaussian mechanism of the same Rényi divergence would need.
 
     At a large scale every event is nearly Gaussian with signal-to-noise ratio mu = sqrt(divergence of order 2), and
-    mu falls like 1/scale. The mu wanted solves the analytic Gaussian equation (Balle and Wang 2018, Theorem 8).
+    mu falls like 1/scale. The mu wanted solves the analytic Gaussian equation (Balle and Wang 2018, Theorem 8). At
+    delta 0 no Gaussian mechanism is enough: there it is what pure events need, whose cost falls like 1/scale too, and
+    others are refused.
     """
+    if delta == 0:
+        return pure_scale(events(1.0), epsilon)
 
     def normal(x: float) -> float:
         return math.erfc(-x / math.sqrt(2)) / 2
@@ -266,7 +280,27 @@ def smallest_scale(cost: Callable[[float], float], epsilon: float, start: float)
         if not low < guess < high:
             guess = (low + high) / 2 if high < math.inf else 2 * low
         scale = guess
-    raise SettingError(f"no noise scale was found for epsilon={as_set(epsilon)}: choose a larger epsilon or delta")
+    raise _no_scale(epsilon)
+
+
+def least_scale(cost: Callable[[float], float], epsilon: float, start: float) -> float:
+    """The smallest of all floats with cost(scale) <= epsilon, for a cost that is exact and falls with the scale.
+
+    Args:
+        cost: of the events at a scale; above epsilon at 0.
+        epsilon: what they may cost.
+        start: about the scale sought.
+    """
+    high = start
+    for _ in range(_MOST_DOUBLINGS):
+        if cost(high) <= epsilon:
+            return _root(lambda scale: epsilon - cost(scale), 0.0, high)
+        high *= 2
+    raise _no_scale(epsilon)
+
+
+def _no_scale(epsilon: float) -> SettingError:
+    return SettingError(f"no noise scale was found for epsilon={as_set(epsilon)}: choose a larger epsilon or delta")
 
 
 class Rule(Protocol):
@@ -294,8 +328,8 @@ class Sums:
     def spent(self, charges: Sequence[tuple[tuple[Event, ...], float]], delta: float) -> Budget:
         """Basic composition, valid for adaptively chosen charges."""
         return Budget(
-            math.fsum(epsilon_of(events, own) for events, own in charges),
-            math.fsum(own for _, own in charges),
+            added(epsilon_of(events, own) for events, own in charges),
+            added(own for _, own in charges),
         )
 
     def states(self, budget: Budget) -> bool:
@@ -327,8 +361,25 @@ class Renyi:
         return Budget(with_slack(lambda left: rdp_to_epsilon(rdp, self.order, left), delta, len(charges)), delta)
 
     def states(self, budget: Budget) -> bool:
-        """Not if converting no divergence at all already takes half of it: the order was fixed for a larger limit."""
+        """Not if converting no divergence at all already takes half of it: the order was fixed for a larger limit.
+
+        So never at delta 0.
+        """
         return rdp_to_epsilon(0.0, self.order, budget.delta) <= budget.epsilon / 2
+
+
+def check_rule(rule: str, limit: Budget) -> None:
+    """Refuses a limit that a rule cannot count against.
+
+    Args:
+        rule: its name.
+        limit: for all charges together.
+    """
+    if rule == Renyi.name and limit.delta == 0:
+        raise SettingError(
+            "rule 'renyi' needs a limit with `delta > 0`, but got delta=0, of which no Rényi divergence says anything; "
+            "give a delta, or use rule 'sums'"
+        )
 
 
 def rule_to_json(rule: Rule) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from hushtune.core.errors import LedgerError
 from hushtune.privacy.accounting import Budget, Neighbours, Renyi, Rule, Sums, Unit, epsilon_of, rdp_to_epsilon
+from hushtune.privacy.decimals import added, remaining
 from hushtune.privacy.events.sums import Event, Exact
 from hushtune.privacy.guarantee import Privacy
 
@@ -82,8 +83,8 @@ def total_of(terms: Terms, charges: Sequence[Charge], limit: Budget) -> Budget:
     total = terms.rule.spent([(charge.events, charge.delta) for charge in same], limit.delta)
     others = [as_replace_one(charge) for charge in charges if charge.neighbours != terms.neighbours]
     return Budget(
-        math.fsum([total.epsilon, *(b.epsilon for b in others)]),
-        math.fsum([total.delta, *(b.delta for b in others)]),
+        added([total.epsilon, *(b.epsilon for b in others)]),
+        added([total.delta, *(b.delta for b in others)]),
     )
 
 
@@ -98,14 +99,16 @@ def _convertible(charge: Charge, terms: Terms) -> bool:
 def as_replace_one(charge: Charge) -> Budget:
     """A replacement is a removal and an addition: (2 eps, (1 + e^eps) delta) by group privacy for two steps."""
     epsilon = epsilon_of(charge.events, charge.delta)
-    return Budget(2 * epsilon, (1 + math.exp(min(epsilon, 700))) * charge.delta)
+    return Budget(added([epsilon, epsilon]), (1 + math.exp(min(epsilon, 700))) * charge.delta)
 
 
 def left_of(terms: Terms, charges: Sequence[Charge], limit: Budget) -> Budget:
-    """What a limit leaves."""
+    """What a limit leaves: the largest (epsilon, delta) that one more run can have. Under 'sums' it is exact."""
     spent = total_of(terms, charges, limit)
     if isinstance(terms.rule, Renyi):
         alone = rdp_to_epsilon(0.0, terms.rule.order, limit.delta)
         used = max(0.0, spent.epsilon - alone)
         return Budget(max(0.0, limit.epsilon - used), limit.delta)
-    return Budget(max(0.0, limit.epsilon - spent.epsilon), max(0.0, limit.delta - spent.delta))
+    if spent.epsilon > limit.epsilon or spent.delta > limit.delta:
+        return Budget(0.0, 0.0)
+    return Budget(remaining(limit.epsilon, spent.epsilon), remaining(limit.delta, spent.delta))

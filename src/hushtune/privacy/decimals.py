@@ -7,6 +7,7 @@ of it to either side.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 
 
@@ -33,3 +34,27 @@ def not_below(exact: Fraction) -> float:
     except OverflowError:
         return math.inf
     return found if named(found) >= exact else math.nextafter(found, math.inf)
+
+
+def added(costs: Iterable[float]) -> float:
+    """What the texts of epsilons, or of deltas, add up to, never rounded down; infinite, if one of them is.
+
+    Args:
+        costs: 0 or more each.
+    """
+    given = tuple(costs)
+    return math.inf if math.inf in given else not_below(sum(map(named, given), Fraction(0)))
+
+
+def remaining(limit: float, spent: float) -> float:
+    """What the text of a limit leaves, never rounded up; 0, if all of it was spent, or more.
+
+    Args:
+        limit: an epsilon, or a delta.
+        spent: the same of what was spent; it may be infinite.
+    """
+    if spent >= limit:
+        return 0.0
+    exact = named(limit) - named(spent)
+    found = not_below(exact)
+    return found if named(found) == exact else math.nextafter(found, 0.0)

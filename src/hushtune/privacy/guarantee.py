@@ -11,7 +11,7 @@ from hushtune.core.errors import SettingError
 from hushtune.privacy.accounting import Budget, Neighbours, Unit, check_budget
 
 EPSILON_RANGE = (1e-3, 50.0)  # where accounting is tight and takes seconds; beyond lies no useful guarantee
-DELTA_RANGE = (1e-12, 0.1)
+DELTA_RANGE = (1e-12, 0.1)  # or 0, for what is pure
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class Privacy:
 
     Args:
         epsilon: the privacy budget, from 0.001 to 50.
-        delta: the chance of a larger loss, from 1e-12 to 0.1.
+        delta: the chance of a larger loss, from 1e-12 to 0.1. Or 0: legal where all that a run opens is pure, as the
+            answers to tests are; noisy sums and private training are not.
         unit: whose presence is hidden: a whole "client", or a single "record" of a client.
         neighbours: which data sets must look alike. "replace-one": one unit's data becomes anything else.
             "zero-out": one client's contribution becomes nothing, while everybody knows who took part.
@@ -37,9 +38,9 @@ class Privacy:
     neighbours: Neighbours = "replace-one"
 
     def __post_init__(self) -> None:
-        check_budget(self.epsilon, self.delta)
+        given = check_budget(self.epsilon, self.delta)
         object.__setattr__(self, "epsilon", number("epsilon", self.epsilon, *EPSILON_RANGE))
-        object.__setattr__(self, "delta", number("delta", self.delta, *DELTA_RANGE))
+        object.__setattr__(self, "delta", _delta(given.delta))
         check_terms(self.unit, self.neighbours)
 
     @property
@@ -59,6 +60,14 @@ class Privacy:
     def to_json(self) -> dict[str, Any]:
         """The guarantee as plain values, by field."""
         return fields_to_json(self)
+
+
+def _delta(value: float) -> float:
+    """A delta that a guarantee can have."""
+    low, high = DELTA_RANGE
+    if value == 0 or low <= value <= high:
+        return value
+    raise SettingError(f"`delta = 0` or `{low:g} <= delta <= {high:g}` must hold, but got delta={value!r}")
 
 
 def check_terms(unit: str, neighbours: str) -> None:

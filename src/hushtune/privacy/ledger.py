@@ -18,9 +18,9 @@ from pathlib import Path
 
 from hushtune.core.errors import BudgetError, LedgerError, SettingError
 from hushtune.core.words import as_set, down, up
-from hushtune.privacy.accounting import Budget, Neighbours, Unit, best_order, check_budget, epsilon_of
+from hushtune.privacy.accounting import Budget, Neighbours, Unit, best_order, check_budget, check_rule, epsilon_of
 from hushtune.privacy.charges import Charge, Terms, left_of, total_of
-from hushtune.privacy.guarantee import Privacy, check_terms
+from hushtune.privacy.guarantee import EPSILON_RANGE, Privacy, check_terms
 from hushtune.privacy.ledger_file import LedgerFile
 from hushtune.privacy.ledger_rows import (
     Entry,
@@ -31,8 +31,9 @@ from hushtune.privacy.ledger_rows import (
     put_limit,
     terms_of,
 )
+from hushtune.privacy.pure import impurity
 
-_TOLERANCE = 1 + 1e-9  # sums of floats
+_TOLERANCE = 1 + 1e-9  # of epsilons that are computed in floats; at delta 0 they are exact
 
 
 class Ledger:
@@ -46,6 +47,7 @@ class Ledger:
     Both rules hold for runs that are chosen adaptively: "sums" by basic composition of each run's own tight (epsilon,
     delta); "renyi" as a filter over divergences of one order, fixed beforehand (Feldman and Zrnic 2021). A run stated
     in another relation is converted to "replace-one" by group privacy, (2 epsilon, (1 + e^epsilon) delta), or refused.
+    Runs at delta 0 add nothing to delta, and their sums are exact.
 
     Args:
         path: of the file.
@@ -79,7 +81,7 @@ class Ledger:
             path: where the file goes.
             epsilon: the limit for everything ever charged. None: the first run with an epsilon sets limit, unit
                 and relation; until then, runs without epsilon are recorded.
-            delta: the limit's delta.
+            delta: the limit's delta. 0: only runs fit that open nothing but what is pure, under rule "sums".
             unit: "client" or "record": what all charges must be stated for.
             neighbours: "replace-one", "zero-out" or "add-remove": the relation all charges must be stated in.
             rule: "sums" adds up each run's own tight epsilon; "renyi" adds up divergences of one order, chosen
@@ -92,7 +94,10 @@ class Ledger:
             raise SettingError(f"rule must be 'sums' or 'renyi', but got '{rule}'")
         if rule == "renyi" and limit is None:
             raise SettingError("rule 'renyi' fits its order to a limit: give epsilon and delta")
-        order = best_order(limit) if rule == "renyi" and limit is not None else None
+        order = None
+        if limit is not None:
+            check_rule(rule, limit)
+            order = best_order(limit) if rule == "renyi" else None
         terms = (uuid.uuid4().hex, unit, neighbours, rule, order, time.time())
 
         def fill(db: sqlite3.Connection) -> None:
@@ -182,6 +187,7 @@ class Ledger:
         limit = check_budget(epsilon, delta)
         with self._file.transaction(write=True, accept_loss=accept_loss) as db:
             charged, terms = entries_of(db), terms_of(db)  # what is there must be whole
+            check_rule(terms.rule.name, limit)
             wanted = unit or terms.unit, neighbours or terms.neighbours
             if wanted != (terms.unit, terms.neighbours):
                 check_terms(*wanted)
@@ -239,10 +245,13 @@ class Ledger:
                     "give privacy=Privacy(...), or use other data"
                 )
             return True
+        if charge.delta == 0 and (why := impurity(charge.events)) is not None:
+            raise BudgetError(why)
         if limit is None:
             raise LedgerError(f"{self.path} has no limit yet; set one: hushtune ledger limit {self.path} ...")
         total = total_of(terms, [*charges, charge], limit)
-        if total.epsilon > limit.epsilon * _TOLERANCE or total.delta > limit.delta * _TOLERANCE:
+        tolerance = _TOLERANCE if limit.delta else 1.0
+        if total.epsilon > limit.epsilon * tolerance or total.delta > limit.delta * tolerance:
             raise BudgetError(self._refusal(terms, charges, total, limit))
         return True
 
@@ -338,7 +347,7 @@ class Ledger:
         left = left_of(terms, charges, limit)
         fits = (
             f"a run with epsilon <= {down(left.epsilon)}, delta <= {down(left.delta, 3)} would fit"
-            if left.epsilon > 0 and left.delta > 0
+            if left.epsilon >= EPSILON_RANGE[0]
             else "nothing fits any more"
         )
         return (

@@ -32,6 +32,7 @@ class Proposal:
         privacy: the guarantee; None: exact values would be opened.
         pinned: whether the client holds a pinned roster.
         apart: whether the client is on a machine of its own, so that somebody else is the coordinator.
+        nodes: who would compute on shares of what it sends, by the client's own roster.
     """
 
     query: str
@@ -43,6 +44,7 @@ class Proposal:
     privacy: Privacy | None
     pinned: bool
     apart: bool
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ class Policy:
     Args:
         epsilon: the largest epsilon of one run; with it, a run without epsilon is refused. None: no such rule. On a
             machine of its own a client that has no ledger yet makes one with this limit, for all runs together.
-        delta: the largest delta of one run; the limit's delta likewise.
+        delta: the largest delta of one run; the limit's delta likewise. 0: of runs with an epsilon only those are
+            accepted that open nothing but what is pure.
         exact: whether runs without epsilon, which open exact values, are accepted. None: in one process with the
             coordinator they are, on a machine of its own they are not.
         units: accepted units, of "client" and "record". None: all; a ledger that is made here counts per client. With
@@ -65,6 +68,8 @@ class Policy:
         seals: accepted seals by name, e.g. ("masked",). None: with a pinned roster, or on a machine of its own, those
             that hide single contributions, even from a server that lies if the roster is pinned (without one the
             server is trusted to invent no clients); else all.
+        nodes: the nodes that may hold shares of what this client sends, by their names in its roster. None: all that
+            its roster names.
         queries: accepted queries by name, e.g. ("top-votes",). None: all.
         smallest_cohort: the fewest honest clients whose contributions must be in every opened sum: what the seal leaves
             of the roster when as many as it allows for drop out or are corrupt; without the one who reads, if none is.
@@ -87,6 +92,7 @@ class Policy:
     corrupt: float = 0.1
     insecure: bool = False
     seals: tuple[str, ...] | None = None
+    nodes: tuple[str, ...] | None = None
     queries: tuple[str, ...] | None = None
     smallest_cohort: int = 1
     smudging: float = 20.0
@@ -100,7 +106,7 @@ class Policy:
     def __post_init__(self) -> None:
         if self.epsilon is not None:
             number("epsilon", self.epsilon, 0, math.inf, "()")
-        number("delta", self.delta, 0, 1, "()")
+        number("delta", self.delta, 0, 1, "[)")
         number("corrupt", self.corrupt, 0, 1, "[)")
         integer("smallest_cohort", self.smallest_cohort, 1)
         number("smudging", self.smudging, 0, 128)
@@ -116,7 +122,13 @@ class Policy:
         kind("space", self.space, Space)
         kind("opt_out", self.opt_out, bool, optional=False)
         kind("insecure", self.insecure, bool, optional=False)
-        for name, known in (("seals", None), ("queries", None), ("units", Unit), ("neighbours", Neighbours)):
+        for name, known in (
+            ("seals", None),
+            ("nodes", None),
+            ("queries", None),
+            ("units", Unit),
+            ("neighbours", Neighbours),
+        ):
             self._check_names(name, None if known is None else get_args(known))
         _ = self.granted  # refuses a limit that no ledger can have
 
@@ -230,6 +242,9 @@ class Policy:
                 f"policy: under seal '{seal}' a server that lies can see what one client sends; a client whose owner "
                 f'accepts that says so in its policy: seals = ["{seal}"]'
             )
+        if self.nodes is not None and not set(proposal.nodes) <= set(self.nodes):
+            others = sorted(set(proposal.nodes) - set(self.nodes))
+            raise RefusedError(f"policy: nodes must be among {list(self.nodes)}, but the roster names {others} too")
         if proposal.corrupt < self.corrupt:
             raise RefusedError(f"policy: `corrupt >= {self.corrupt:g}` must hold, but got corrupt={proposal.corrupt:g}")
         if proposal.insecure and not self.insecure:

@@ -1,9 +1,10 @@
-"""What a curator may ask of sums: exact chances, exact ratios on neighbours, and audits that catch too little noise."""
+"""What may be asked of hidden sums: exact chances, exact ratios on neighbours, audits that catch too little noise."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -15,8 +16,9 @@ from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from hushtune.core.errors import SettingError
 from hushtune.core.randomness import Randomness, SimulatedRandomness, SystemRandomness, words
-from hushtune.privacy.noise import laplace, selection
+from hushtune.privacy.noise import geometric, laplace, selection
 from hushtune.testing.audits import epsilon_lower_bound
 
 IntArray = NDArray[np.int64]
@@ -62,6 +64,22 @@ def exponential_chances(sums: list[int], scale: int) -> FloatArray:
     return np.asarray(weight / weight.sum())
 
 
+def noisiest_chances(sums: list[int], scale: int) -> FloatArray:
+    """A sum over all values of each place's own geometric noise; of equal noisy sums the first place wins."""
+    noise = np.arange(60 * scale)
+    own = np.exp(-noise / scale) * -math.expm1(-1 / scale)
+
+    def below(limit: IntArray) -> FloatArray:
+        """The chance that noise is below a limit."""
+        return np.where(limit > 0, 1 - np.exp(-np.maximum(limit, 0) / scale), 0.0)
+
+    found = []
+    for at, value in enumerate(sums):
+        others = [value + noise - other + (rival > at) for rival, other in enumerate(sums) if rival != at]
+        found.append(float(own @ np.prod([np.ones(len(noise)), *map(below, others)], axis=0)))
+    return np.array(found)
+
+
 # ---- many runs at once, drawn by the same functions --------------------------------------------------
 
 
@@ -88,6 +106,11 @@ def exponential_runs(sums: IntArray, scale: int, runs: int, randomness: Randomne
     return found
 
 
+def noisiest_runs(sums: IntArray, scale: int, runs: int, randomness: Randomness) -> IntArray:
+    noise = geometric.sample(geometric.rate_of(scale), runs * len(sums), randomness)
+    return np.asarray((sums + noise.reshape(runs, len(sums))).argmax(axis=1))
+
+
 def test_many_runs_at_once_are_the_real_thing() -> None:
     """On the same random words, one run of each stand-in is what the function itself gives."""
     sums, order = np.array([3, -2, 4, 0, 4]), list(range(5))
@@ -100,6 +123,7 @@ def test_many_runs_at_once_are_the_real_thing() -> None:
         assert above_threshold_runs(sums, 2, 3, 1, source("a"))[0] == (NONE if place is None else place)
         assert permute_and_flip_runs(sums, 3, 1, source("p"))[0] == selection.permute_and_flip(sums, 3, source("p"))
         assert exponential_runs(sums, 3, 1, source("e"))[0] == selection.exponential(sums, 3, source("e"))
+        assert noisiest_runs(sums, 3, 1, source("n"))[0] == selection.noisiest(sums, 3, source("n"))
 
 
 def _refuted(seen: IntArray, chances: FloatArray) -> bool:
@@ -112,7 +136,7 @@ def _refuted(seen: IntArray, chances: FloatArray) -> bool:
 @pytest.mark.parametrize("sums", [[0, 0, 0], [5, 3, 0, 5], [0, 1, 2, 3], [-7, 4, 4]])
 @pytest.mark.parametrize("scale", [2, 5])
 def test_places_are_chosen_with_the_chances_of_the_closed_form(sums: list[int], scale: int) -> None:
-    """Chi-square, three mechanisms in eight settings: false alarms 1e-7 each."""
+    """Chi-square, four mechanisms in eight settings: false alarms 1e-7 each."""
     values = np.array(sums)
 
     def source(name: str) -> SimulatedRandomness:
@@ -122,6 +146,8 @@ def test_places_are_chosen_with_the_chances_of_the_closed_form(sums: list[int], 
     assert not _refuted(np.bincount(flipped, minlength=len(sums)), permute_and_flip_chances(sums, scale))
     drawn = exponential_runs(values, scale, RUNS, source("exponential"))
     assert not _refuted(np.bincount(drawn, minlength=len(sums)), exponential_chances(sums, scale))
+    noisiest = noisiest_runs(values, scale, RUNS, source("noisiest"))
+    assert not _refuted(np.bincount(noisiest, minlength=len(sums)), noisiest_chances(sums, scale))
     first = above_threshold_runs(values, 3, scale, RUNS, source("above"))
     seen = np.append(np.bincount(first[first >= 0], minlength=len(sums)), (first == NONE).sum())
     assert not _refuted(seen, above_threshold_chances(sums, 3, scale))
@@ -146,10 +172,30 @@ def test_order_and_coins_of_permute_and_flip_are_fresh() -> None:
     assert chosen == set(range(5))
 
 
-@pytest.mark.parametrize("choose", [selection.permute_and_flip, selection.exponential])
+@pytest.mark.parametrize("choose", [selection.permute_and_flip, selection.exponential, selection.noisiest])
 def test_the_only_candidate_and_the_far_better_one_are_chosen(choose: Callable[..., int]) -> None:
     assert choose(np.array([-5]), 3, SystemRandomness()) == 0
     assert choose(np.array([0, 10**6, 0]), 3, SystemRandomness()) == 1
+
+
+@pytest.mark.parametrize("choose", [selection.permute_and_flip, selection.exponential])
+def test_coins_get_an_integer_scale_rounded_up(choose: Callable[..., int]) -> None:
+    sums = np.array([3, 4, 0])
+    for seed in range(50):
+        drawn = [choose(sums, scale, SimulatedRandomness(seed, "up")) for scale in (2.0001, 3)]
+        assert drawn[0] == drawn[1]
+
+
+def test_geometric_noise_is_drawn_at_the_very_rate_that_was_charged() -> None:
+    """A scale between integers stays what it is: rounded up, it would cost less than announced and choose worse."""
+    sums = np.array([3, 4, 0])
+    for scale in (0.04, 2.5, 2.0**20):
+        rate = geometric.rate_of(scale)
+        assert rate <= 1 / Fraction(scale)
+        noise = geometric.sample(rate, 3, SimulatedRandomness(1, "rate"))
+        assert selection.noisiest(sums, scale, SimulatedRandomness(1, "rate")) == int(np.argmax(sums + noise))
+    with pytest.raises(SettingError, match="scale"):
+        selection.noisiest(sums, 2.0**20 + 1, SystemRandomness())
 
 
 # ---- exact ratios on neighbours ----------------------------------------------------------------------
@@ -179,6 +225,19 @@ def test_no_output_is_more_likely_on_a_neighbour_than_claimed(
         assert (one <= two * math.exp(claim) * (1 + 1e-9) + 1e-12).all()
 
 
+@given(st.data(), SUMS, st.integers(1, 4), st.integers(1, 12))
+def test_a_maximum_costs_how_far_two_sums_move_apart(
+    data: st.DataObject, sums: list[int], sensitivity: int, scale: int
+) -> None:
+    other = _neighbour(data, sums, sensitivity)
+    moves = [new - old for new, old in zip(other, sums, strict=True)]
+    claim = (max(moves) - min(moves)) / scale
+    for chances in (permute_and_flip_chances, exponential_chances, noisiest_chances):
+        one, two = chances(sums, scale), chances(other, scale)
+        assert np.isclose(one.sum(), 1)
+        assert (one <= two * math.exp(claim) * (1 + 1e-9) + 1e-12).all()
+
+
 def _worst(chances: Callable[..., FloatArray], one: list[int], other: list[int], **settings: Any) -> float:
     return float(np.abs(np.log(chances(one, **settings) / chances(other, **settings))).max())
 
@@ -190,6 +249,8 @@ def test_the_claims_are_reached_so_less_noise_would_not_do(scale: int) -> None:
     one, other = [0] * 8, [2] * 7 + [-2]
     assert _worst(permute_and_flip_chances, one, other, scale=scale) == pytest.approx(claim)
     assert _worst(permute_and_flip_chances, one, other, scale=scale // 2) > 1.9 * claim
+    assert _worst(noisiest_chances, one, other, scale=scale) == pytest.approx(claim)
+    assert _worst(noisiest_chances, one, other, scale=scale // 2) > 1.9 * claim
     assert 0.8 * claim < _worst(exponential_chances, one, other, scale=scale) < claim
     assert _worst(exponential_chances, one, other, scale=scale // 2) > 1.5 * claim
     crowd, shifted = [-6] * 64 + [0], [-4] * 64 + [-2]
@@ -223,6 +284,8 @@ def _above_zero(sums: IntArray, scale: int, runs: int, randomness: Randomness) -
         (_above_zero, [-2] * 8 + [0], [0] * 8 + [-2], 2),
         (permute_and_flip_runs, [0] * 4, [2] * 3 + [-2], 1),
         (permute_and_flip_runs, [0] * 4, [2] * 3 + [-2], 2),
+        (noisiest_runs, [0] * 4, [2] * 3 + [-2], 1),
+        (noisiest_runs, [0] * 4, [2] * 3 + [-2], 2),
         (exponential_runs, [0] * 10, [2] * 9 + [-2], 1),
         (exponential_runs, [0] * 10, [2] * 9 + [-2], 2),
     ],

@@ -48,6 +48,11 @@ class KHot:
         return geometric.LARGEST_SCALE if self.tests else LOUDEST
 
     @property
+    def only_max(self) -> bool:
+        """Counts of votes have no threshold: if they are asked about, then for their noisy maximum."""
+        return self.tests > 0
+
+    @property
     def largest(self) -> int:
         """A vote is one."""
         return 1
@@ -111,6 +116,11 @@ class AtMost:
     def loudest(self) -> float:
         """Of Skellam noise on the sum, or of geometric noise."""
         return geometric.LARGEST_SCALE if self.tests else LOUDEST
+
+    @property
+    def only_max(self) -> bool:
+        """Counts of votes have no threshold: if they are asked about, then for their noisy maximum."""
+        return self.tests > 0
 
     @property
     def largest(self) -> int:

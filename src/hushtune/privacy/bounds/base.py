@@ -72,6 +72,11 @@ class Bound(Protocol):
         ...
 
     @property
+    def only_max(self) -> bool:
+        """Whether these answers are places of noisy maxima only, and no tests against a threshold."""
+        ...
+
+    @property
     def rate(self) -> float:
         """The chance that a unit's vector is in the sum at all, by a coin of its own that nobody else sees."""
         ...

@@ -35,6 +35,7 @@ class Ball:
     rate: float = 1.0
     loudest: ClassVar[float] = LOUDEST
     tests: ClassVar[int] = 0
+    only_max: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         number("rate", self.rate, 0, 1, "(]")
@@ -93,6 +94,7 @@ class Box:
     rate: ClassVar[float] = 1.0
     loudest: ClassVar[float] = LOUDEST
     tests: ClassVar[int] = 0
+    only_max: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         integer("largest", self.largest, 1, 2**40)
@@ -151,6 +153,7 @@ class Tally:
     rate: ClassVar[float] = 1.0
     loudest: ClassVar[float] = LOUDEST
     tests: ClassVar[int] = 0
+    only_max: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         integer("points", self.points, 1, 2**20)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import integer
 from hushtune.core.errors import SettingError
 from hushtune.core.words import up
+from hushtune.privacy.decimals import named
 from hushtune.privacy.losses import Losses, Outline, Part, rounded_up
 
 _LARGEST = 50.0  # epsilon of a single test: less noise counts as none
@@ -33,6 +35,7 @@ class PureTests:
     epsilon: float
     times: int = 1
     name: ClassVar[str] = "pure-tests"
+    mechanism: ClassVar[str] = "answers under exact noise"
     tight: ClassVar[bool] = True
     sampled: ClassVar[bool] = False
 
@@ -50,6 +53,11 @@ class PureTests:
     def bare(self) -> bool:
         """No noise worth the name."""
         return self.epsilon > _LARGEST
+
+    @property
+    def pure(self) -> Fraction | None:
+        """All answers together, each of what the text of its epsilon says; None without noise."""
+        return self.times * named(self.epsilon) if self.epsilon < math.inf else None
 
     def interval(self) -> float:
         """The composed losses are rounded once, so a thousandth of what they come to will do."""

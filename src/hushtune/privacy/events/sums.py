@@ -20,6 +20,8 @@ class Event(Protocol):
     """One opened value, for accounting. Frozen, comparable, plain numbers only."""
 
     name: ClassVar[str]
+    mechanism: ClassVar[str]
+    """What makes it private, in a few words: for refusals, where the scale of the noise does not matter."""
 
     @property
     def words(self) -> str:
@@ -29,6 +31,11 @@ class Event(Protocol):
     @property
     def bare(self) -> bool:
         """Whether something can change and no noise hides it: epsilon is infinite."""
+        ...
+
+    @property
+    def pure(self) -> Fraction | None:
+        """What it costs at delta 0, exactly; None, if it is not pure: no epsilon is enough there."""
         ...
 
     @property
@@ -67,6 +74,9 @@ _MOST_MOMENTS = 2**14  # that are summed up for one divergence
 _CUT = -50.0  # outcomes less likely than e^-50 count as certain loss: cheap to carry, and never optimistic
 
 
+_SKELLAM = "a sum under Skellam noise"
+
+
 def _skellam(variance: float) -> str:
     return f"with Skellam noise of standard deviation {math.sqrt(variance):.4g}"
 
@@ -87,6 +97,7 @@ class SkellamShift:
     variance: float
     coordinates: int
     name: ClassVar[str] = "skellam-shift"
+    mechanism: ClassVar[str] = _SKELLAM
     tight: ClassVar[bool] = True
     sampled: ClassVar[bool] = True
 
@@ -99,6 +110,11 @@ class SkellamShift:
     def bare(self) -> bool:
         """No noise worth the name on a coordinate that can change."""
         return self.variance < _LEAST_VARIANCE and self.coordinates > 0
+
+    @property
+    def pure(self) -> Fraction | None:
+        """Only if nothing can change: the further out an outcome lies, the more two neighbours' chances differ."""
+        return None if self.coordinates else Fraction(0)
 
     def _log_pmf(self, largest: int) -> Any:
         return skellam.log_probabilities(Fraction(self.variance), largest)
@@ -181,6 +197,7 @@ class SkellamVector:
     l2: float
     rate: float = 1.0
     name: ClassVar[str] = "skellam-vector"
+    mechanism: ClassVar[str] = _SKELLAM
     tight: ClassVar[bool] = False
     sampled: ClassVar[bool] = True
 
@@ -204,6 +221,11 @@ class SkellamVector:
     def bare(self) -> bool:
         """No noise worth the name."""
         return self.variance < _LEAST_VARIANCE and self.l2 > 0
+
+    @property
+    def pure(self) -> Fraction | None:
+        """As for `SkellamShift`: only if nothing can change."""
+        return None if self.l2 else Fraction(0)
 
     def interval(self) -> float:
         """Of no use: there is no distribution to put on a grid."""
@@ -250,6 +272,7 @@ class GaussianVector:
     l2: float
     rate: float = 1.0
     name: ClassVar[str] = "gaussian-vector"
+    mechanism: ClassVar[str] = "a sum under Gaussian noise"
     tight: ClassVar[bool] = True
     sampled: ClassVar[bool] = True
 
@@ -270,6 +293,11 @@ class GaussianVector:
     def bare(self) -> bool:
         """No noise worth the name."""
         return self.l2 > 0 and self.deviation < _LEAST_DEVIATION * self.l2
+
+    @property
+    def pure(self) -> Fraction | None:
+        """As for `SkellamShift`: only if nothing can change."""
+        return None if self.l2 else Fraction(0)
 
     def interval(self) -> float:
         """Connected dots are exact to a hundredth of the grid's step: a coarse grid will do."""
@@ -351,6 +379,8 @@ class Exact:
     """A value opened without noise. No epsilon covers it."""
 
     name: ClassVar[str] = "exact"
+    mechanism: ClassVar[str] = "exact values"
+    pure: ClassVar[None] = None
     tight: ClassVar[bool] = True
     sampled: ClassVar[bool] = True
     bare: ClassVar[bool] = True

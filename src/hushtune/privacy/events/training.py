@@ -16,6 +16,7 @@ from hushtune.privacy.events.sums import GaussianVector
 from hushtune.privacy.losses import Outline
 
 _MOST_STEPS = 10**7
+_GAUSSIAN = "private training under Gaussian noise"
 _ORDERS = [order for order in WHOLE_ORDERS if order <= 2_000]  # others converge badly
 
 
@@ -35,6 +36,8 @@ class TrainingSteps:
     rate: float
     steps: int
     name: ClassVar[str] = "training-steps"
+    mechanism: ClassVar[str] = _GAUSSIAN
+    pure: ClassVar[None] = None
     tight: ClassVar[bool] = True
     sampled: ClassVar[bool] = True
 
@@ -95,6 +98,8 @@ class SelectedRuns:
     shape: float | None = 1.0
     score: float = 0.0
     name: ClassVar[str] = "selected-runs"
+    mechanism: ClassVar[str] = _GAUSSIAN
+    pure: ClassVar[None] = None
     tight: ClassVar[bool] = False
     sampled: ClassVar[bool] = True
 
