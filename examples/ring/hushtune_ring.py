@@ -7,8 +7,9 @@ it could subtract one from the next: this is a toy, and says so (`insecure`).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from hushtune.core.randomness import words
 from hushtune.core.roster import Roster
 from hushtune.core.wire import pack, unpack, unpack_reply
 from hushtune.seals.base import Protected, Seal
-from hushtune.seals.ends import Ask, ClientEnd, Due, Expected, Outcome, Seat, Trip, Trips
+from hushtune.seals.ends import Ask, ClientEnd, Due, Expected, Outcome, Replies, Seat, Trip, Trips
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Ring(Seal):
     def client(self, seat: Seat) -> RingClient:
         return RingClient(seat)
 
-    def server(self, run: str, roster: Roster, terms: str, first: int = 0) -> RingServer:
+    def server(self, run: str, roster: Roster, terms: str, first: int = 0, folder: Path | None = None) -> RingServer:
         return RingServer(run, roster, first)
 
 
@@ -86,6 +87,9 @@ class RingServer:
         except (WireError, ValueError) as error:
             raise AbortedError(f"seal 'ring' needs every client, but lost {client}: {error}") from None
         return total
+
+    def finish(self) -> Generator[Trip, Replies, None]:
+        yield from ()  # no trips: nobody keeps anything for the run
 
     def close(self) -> None:
         pass

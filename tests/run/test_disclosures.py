@@ -87,6 +87,28 @@ def test_tests_show_their_answers_and_cost_all_that_were_announced() -> None:
     assert answers.epsilon == epsilon_of((event,), PRIVACY.delta)  # three are paid for
 
 
+@pytest.mark.parametrize(
+    "bound", [TopVotes(1, CANDIDATES, 0, 1), CandidateScores(CANDIDATES, 0, (0, 1), 1, 1024, True)]
+)
+def test_a_winner_is_said_to_be_no_more_than_a_place(bound: Any) -> None:
+    opened = Opened(bound.name, {ANSWERS: [2]}, 0.0, 9)
+    each, place = of_tests(bound, opened, ht.Curator(), Noise(4096.0, "curator"), PRIVACY)
+    assert each.to == "server"
+    assert place.what == "the winner's place among the candidates, and not how far ahead it is"
+    assert place.shape == (1,)
+    assert place.epsilon is not None
+
+
+def test_exact_answers_claim_no_epsilon() -> None:
+    query = TopVotes(1, CANDIDATES, 0, 1)
+    opened = Opened(query.name, {ANSWERS: [2]}, 0.0, 9)
+    each, place = of_tests(query, opened, ht.Curator(), Noise(0.0, "curator"), None)
+    assert [(found.mechanism, found.epsilon) for found in (each, place)] == [
+        ("seal 'curator': exact", None),
+        ("exact", None),
+    ]
+
+
 @pytest.mark.parametrize(("smudging", "more"), [(None, ""), (40.5, "; smudging lambda 40.5")])
 def test_a_form_shows_its_values_and_nothing_else(smudging: float | None, more: str) -> None:
     form, seal = Form("votes", at_least=2), ht.Threshold()

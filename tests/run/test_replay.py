@@ -149,8 +149,8 @@ def test_answers_are_taken_in_their_order() -> None:
         ({ANSWERS: [NONE, NONE]}, "does not have the answers"),
         ({ANSWERS: [NONE, 4]}, "does not have the answers"),
         ({ANSWERS: [NONE, True]}, "does not have the answers"),
-        ({ANSWERS: [NONE, 2], "scores": [1]}, "more, or less, than a curator's answers"),
-        ({}, "more, or less, than a curator's answers"),
+        ({ANSWERS: [NONE, 2], "scores": [1]}, "more, or less, than answers to questions"),
+        ({}, "more, or less, than answers to questions"),
     ],
 )
 def test_other_answers_are_refused(blocks: dict[str, Any], message: str) -> None:

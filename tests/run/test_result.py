@@ -31,7 +31,7 @@ def test_result_json_has_the_stated_schema(result: ht.Result, tmp_path: Path) ->
     assert raw["hushtune"] == ht.__version__
     assert set(raw["privacy"]) == {"epsilon", "delta", "neighbours", "unit"}
     assert set(raw["spent"]) == {"epsilon", "delta"}
-    assert set(raw["clients"]) == {"asked", "answered", "dropped", "late", "left_out", "pinned"}
+    assert set(raw["clients"]) == {"asked", "answered", "dropped", "late", "left_out", "nodes", "pinned"}
     for field in ("config", "method", "seal", "disclosures", "statement", "opened", "events", "ledger"):
         assert raw[field]
     assert raw["simulation"] is None

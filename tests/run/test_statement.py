@@ -82,7 +82,9 @@ def test_who_adds_which_noise() -> None:
 
 def test_where_scores_are_tested_the_noise_is_the_curators_coins() -> None:
     said = result(terms(method=ht.NoisyMax(), seal=ht.Curator()))
-    assert line(said, "Noise").startswith(f"Noise: exact {said.method.drawn} of scale {said.noise.scale:.4g}, ")
+    coins = said.method.drawn(said.seal, said.noise.scale)
+    assert coins == f"coins of scale {said.noise.scale:.4g} on each candidate's score (permute-and-flip)"
+    assert line(said, "Noise").startswith(f"Noise: exact {coins}, where one unit moves two sums apart by at most ")
     assert line(said, "Noise").endswith("; drawn by the server.")
 
 

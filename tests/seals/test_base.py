@@ -86,7 +86,7 @@ def test_a_seal_that_leaves_something_out_says_what() -> None:
     try:
         half, seat = Half(), Seat("r", ht.Roster(("a",)), 0, "terms", SystemRandomness())
         for call, message in (
-            (lambda: half.traffic(1, 1, 1, 1, False), "seal 'half' does not say what it sends"),
+            (lambda: half.traffic(1, KHot(1, 1), 1, 1, 1, False), "seal 'half' does not say what it sends"),
             (lambda: half.protects(Protected(1, False, True, 0.0)), "seal 'half' does not say what it protects"),
             (lambda: half.client(seat), "seal 'half' has no client's end"),
             (lambda: half.server("r", seat.roster, "terms"), "seal 'half' has no server's end"),

@@ -53,7 +53,7 @@ def test_no_more_tests_than_announced() -> None:
     oracle.above_threshold(Fraction(1, 2), [0, 1, 2, 3])
     oracle.noisy_max("exponential")
     for again in (lambda: oracle.above_threshold(Fraction(1, 2), [0]), lambda: oracle.noisy_max("permute-and-flip")):
-        with pytest.raises(HushtuneError, match="more of a curator than the 2 tests"):
+        with pytest.raises(HushtuneError, match="more answers than the 2 that"):
             again()
     assert len(oracle.answers) == 2
 
@@ -99,6 +99,8 @@ def test_answers_are_the_mechanisms_own_with_noise_rounded_up(scale: float) -> N
         ):
             oracle = made(scale=scale, randomness=source())
             assert oracle.noisy_max(name) == mechanism(SUMS, 10, source())  # type: ignore[arg-type]
+        oracle = made(scale=scale, randomness=source())
+        assert oracle.noisy_max("geometric") == selection.noisiest(SUMS, scale, source())
 
 
 def test_levels_are_compared_as_integers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,9 +130,28 @@ def test_a_threshold_is_not_tested_where_only_maxima_were_announced(bound: Bound
     assert oracle.noisy_max("permute-and-flip") in range(4)
 
 
-def test_where_nothing_can_change_a_maximum_needs_no_noise() -> None:
-    oracle = CuratorOracle(np.array([7, 7]), KHot(2, 2, 1), 7, Noise(0.0, "curator"), SystemRandomness())
-    assert oracle.noisy_max("exponential") in range(2)
+@pytest.mark.parametrize("mechanism", [None, *CURATOR.mechanisms])
+def test_where_nothing_can_change_a_maximum_is_exact(mechanism: Any) -> None:
+    for sums, place in ((np.array([7, 7]), 0), (np.array([7, 8, 8]), 1)):
+        bound = KHot(len(sums), len(sums), 1)
+        assert CuratorOracle(sums, bound, 7, Noise(0.0, "curator"), SystemRandomness()).noisy_max(mechanism) == place
+
+
+def test_without_a_name_the_seals_own_mechanism_is_used() -> None:
+    for seed in range(30):
+        given = [made(randomness=SimulatedRandomness(seed, "own")) for _ in range(2)]
+        assert given[0].noisy_max() == given[1].noisy_max(CURATOR.mechanisms[0])
+        known = CURATOR.oracle(
+            SUMS, Scores(4, 3, 100, 100), 10, Noise(10.0, "curator"), SimulatedRandomness(seed, "own")
+        )
+        assert known.noisy_max() == given[0].answers[0]
+
+
+def test_who_has_mechanisms_has_them_by_the_names_that_there_are() -> None:
+    assert set(CURATOR.mechanisms) == set(MECHANISMS)
+    assert ht.Masked.mechanisms == ht.Clear.mechanisms == ht.Threshold.mechanisms == ()
+    with pytest.raises(ht.SettingError, match="seal 'masked' answers no questions about sums"):
+        ht.Masked().oracle(SUMS, Scores(4, 3, 100, 100), 10, Noise(10.0), SystemRandomness())
 
 
 def test_no_noise_is_refused() -> None:
@@ -241,7 +262,7 @@ def test_a_method_that_asks_more_than_it_announced_is_stopped(
         return [made.noisy_max("exponential") for _ in range(2)][-1]
 
     method = ask(lambda method, run: run.consult(_scores(method, run), greedy))
-    with pytest.raises(HushtuneError, match="more of a curator than the 1 tests"):
+    with pytest.raises(HushtuneError, match="more answers than the 1 that"):
         tune(make_clients(3), candidates, method, folder=tmp_path / "run")
     (kept,) = json.loads((tmp_path / "run" / "run.json").read_text())["opened"]
     assert len(kept["opened"]["blocks"]["answers"]) == 1  # so that asking again gives no other answer
@@ -328,7 +349,7 @@ def test_a_simulations_shortcut_asks_the_same(make_clients: Make, candidates: ht
     federation = LocalFederation(make_clients(6), home, None, 1, 1)
     parties = list(federation.parties.values())
     method = ht.NoisyMax(units=6)
-    shortcut = Shortcut(parties, WHOLE, candidates, ht.Search(), Fraction(1), 2)
+    shortcut = Shortcut(parties, WHOLE, candidates, ht.Search(), CURATOR, Noise(1.0, "curator"), 5, 2)
     query = method.query(candidates, 0)
     chosen = [shortcut.consult(query, lambda c: c.noisy_max("permute-and-flip")) for _ in range(5)]
     assert [candidates[place]["x"] for place in chosen] == pytest.approx([0.3] * 5)  # hardly any noise

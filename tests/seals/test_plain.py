@@ -14,6 +14,7 @@ from hushtune.core.errors import BoundError, WireError
 from hushtune.core.randomness import SystemRandomness
 from hushtune.core.wire import pack
 from hushtune.federation.base import Dropped
+from hushtune.privacy.bounds import KHot
 from hushtune.seals.ends import Ask, Due, Outcome, Replies, Seat, Trip, converse
 from hushtune.seals.plain import PlainServer, protect, summed, vector_of
 
@@ -121,4 +122,4 @@ def test_a_client_computes_its_vector_only_if_it_is_due() -> None:
 def test_one_message_is_the_whole_conversation() -> None:
     expected = ht.Clear.expects({"run": "r"}, [], b"message")
     assert expected == ("r", "", b"message", True, True, False)
-    assert ht.Clear().traffic(10, 7, 99, 500, False) == (2, 500 + len(protect(np.zeros(7, dtype=np.int64))))
+    assert ht.Clear().traffic(10, KHot(1, 7), 1, 99, 500, False) == (2, 500 + len(protect(np.zeros(7, dtype=np.int64))))

@@ -114,7 +114,7 @@ def _reply(message: bytes, party: Party, roster: Roster, prepare: Prepare, books
 
         # Answer, check against the bound, add noise: computed when the seal asks for it, at most once.
         if trip.input and known is None:
-            due = replace(due, vector=lambda: noisy(request, party, roster))
+            due = replace(due, vector=lambda: noisy(request, party, roster), drawn=_drawn(request, party))
 
     # Seal, commit, send: what leaves is on record before it does, and only what is on record leaves.
     reply = end.step(message, due)
@@ -289,11 +289,17 @@ def _due(request: Request, roster: Roster) -> Due:
     """What the request asks of its seal."""
     bound = request.query.bound
     largest = largest_sum(len(roster), request.voters, bound, _share_variance(request, roster))
-    return Due(request.form, request.query.blocks, largest)
+    return Due(request.form, request.query.blocks, largest, bound=bound)
+
+
+def _drawn(request: Request, party: Party) -> Callable[[str, bytes], Randomness]:
+    """What a seal draws that must be the same whenever its purpose, the request and a content are."""
+    return lambda purpose, content: party.drawn_for(purpose, request.identity, content)
 
 
 def noisy(request: Request, party: Party, roster: Roster) -> IntArray:
-    """The client's vector with its own noise share.
+    """The client's vector with its own noise share. Under a seal by which each unit's vector is checked for itself: one
+    row for each unit, and no noise, as others add it.
 
     At most once for each step of a run: the step counts, not the seal's round, which the server chooses. A
     second round for the same step would be a second noisy opening of the same input.
@@ -304,13 +310,22 @@ def noisy(request: Request, party: Party, roster: Roster) -> IntArray:
     """
     asked = request.identity
     private = request.privacy is not None and not party.tells
-    vector = contribution(request.query, party, request.parts, private, asked)
+    rows = contributions(request.query, party, request.parts, private, asked)
+    if request.seal.by_unit:
+        return rows
+    vector: IntArray = rows.sum(axis=0)
     source = party.drawn_for("noise", asked, vector.astype("<i8").tobytes())
     return vector + request.noise.share(request.seal.honest(len(roster)), len(vector), source)
 
 
 def contribution(query: Query, party: Party, parts: Parts, private: bool, asked: bytes = b"") -> IntArray:
-    """The client's vector: the sum over its parts of one vector each, every one within the bound.
+    """The client's vector: the sum of what its parts contribute, each within the bound (`contributions`)."""
+    total: IntArray = contributions(query, party, parts, private, asked).sum(axis=0)
+    return total
+
+
+def contributions(query: Query, party: Party, parts: Parts, private: bool, asked: bytes = b"") -> IntArray:
+    """What each of a client's parts contributes, every vector within the bound; shape (parts, length).
 
     A part without rows contributes a vector that depends on no data. Where units are sampled, a coin is tossed for each
     once all is computed: those that are not in the sum do the same work and send as much as the others.
@@ -332,8 +347,7 @@ def contribution(query: Query, party: Party, parts: Parts, private: bool, asked:
         vector if _heads(query.bound.rate, unit.drawn_for("coin", asked)) else np.zeros_like(vector)
         for vector, unit in zip(vectors, units, strict=True)
     ]
-    total: IntArray = np.sum(sent, axis=0, dtype=np.int64)
-    return total
+    return np.array(sent, dtype=np.int64)
 
 
 def _heads(rate: float, randomness: Randomness) -> bool:
@@ -385,6 +399,7 @@ def _check(request: Request, due: Due, party: Party, roster: Roster) -> None:
     if request.query.own_run not in (None, request.run):
         raise RefusedError("the query is of another run")
     seal, clients = request.seal, len(roster)
+    seal.check_nodes(roster.nodes)
     party.policy.check(_proposal(request, party, roster))
     party.policy.check_work(_configs(request))
     check_asked(party.client, *request.query.scored)
@@ -412,7 +427,8 @@ def _proposal(request: Request, party: Party, roster: Roster) -> Proposal:
         seal=seal.name,
         hides=seal.hides,
         corrupt=seal.corrupt,
-        insecure=seal.insecure is not None,
+        insecure=seal.insecure is not None or (party.alone and seal.exposed(roster.nodes) is not None),
+        nodes=tuple(node.name for node in roster.nodes) if seal.served_by else (),
         honest=seal.honest(len(roster)),
         privacy=request.privacy,
         pinned=roster.pinned and party.real,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from hushtune.client.rows import Parts
 from hushtune.client.search.base import Search
@@ -47,6 +48,22 @@ class Traffic:
         }
 
 
+class Reach(Protocol):
+    """How nodes are reached."""
+
+    def exchange(self, messages: Mapping[Id, bytes]) -> Mapping[Id, bytes | Dropped]:
+        """A message to each named node, and what came back.
+
+        Args:
+            messages: by the nodes' names.
+        """
+        ...
+
+    def close(self) -> None:
+        """Ends what was begun."""
+        ...
+
+
 class Federation(ABC):
     """The clients and how to reach them. Moves bytes; knows neither methods nor seals.
 
@@ -73,6 +90,38 @@ class Federation(ABC):
             trip: the messages, and for whom they are.
             observer: who watches.
         """
+
+    def provide(self, nodes: int) -> None:
+        """Sees to it that so many nodes compute for the clients; refused, if they cannot be had.
+
+        Args:
+            nodes: how many; 0: none are needed.
+        """
+        if nodes and len(self.roster.nodes) != nodes:
+            raise SettingError(
+                f"{nodes} nodes must compute for the clients, but the roster names {len(self.roster.nodes)}: make one "
+                "that does, with `hushtune identity roster ... --node NAME=KEY@HOST:PORT`"
+            )
+
+    def close(self) -> None:
+        """Ends what it has begun for a run; another run begins it anew."""
+
+    def nodes(self) -> Reach:
+        """How the nodes are reached that compute for the clients."""
+        raise SettingError("this federation reaches clients only, and no nodes")
+
+    def to_nodes(self, trip: Trip, observer: Observer) -> Mapping[Id, bytes | Dropped]:
+        """One trip to the nodes that the roster names.
+
+        Args:
+            trip: the messages.
+            observer: who watches.
+        """
+        watching = observer if not trip.again else Observer()
+        with watching.phase(trip.name, len(trip.messages)) as advance:
+            replies = self.nodes().exchange(trip.messages)
+            advance(len(replies))
+        return replies
 
     def check_ledgers(self, charge: Charge, needed: int) -> None:
         """Refuses a run that fewer than `needed` clients' own ledgers allow, if that is known beforehand.

@@ -7,6 +7,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,8 @@ from hushtune.core.randomness import SimulatedRandomness, SystemRandomness
 from hushtune.core.roster import Id, Roster, check_name
 from hushtune.core.secret import Secret
 from hushtune.core.space import Domain, Space
-from hushtune.federation.base import Dropped, Federation, Traffic, for_clients
+from hushtune.federation.base import Dropped, Federation, Reach, Traffic, for_clients
+from hushtune.federation.nodes.local import nodes_of, own_entries
 from hushtune.privacy.charges import Charge
 from hushtune.privacy.ledger import Ledger
 from hushtune.seals.ends import Trip
@@ -83,6 +85,8 @@ class LocalFederation(Federation):
         self.roster = _roster(clients, roster, self.home)
         self.traffic = Traffic()
         self.simulated = seed is not None
+        self._seed = seed
+        self._nodes: Reach | None = None
         self.parties = {
             id_: self._party(id_, client, store, seed, (at, len(clients)))
             for at, (id_, client) in enumerate(zip(self.roster.ids, clients, strict=True))
@@ -190,8 +194,28 @@ class LocalFederation(Federation):
         with observer.phase(name, search.work(len(parties), domain), each) as advance:
             search.fill(parties, domain, self.jobs, advance, private, apart=private)
 
+    def provide(self, nodes: int) -> None:
+        """Nodes of its own, on this machine, if the roster names none."""
+        if nodes and not self.roster.nodes:
+            self.roster = replace(self.roster, nodes=own_entries(self.home, nodes, self._seed))
+        super().provide(nodes)
+
+    def nodes(self) -> Reach:
+        """At their addresses, or on this machine."""
+        if self._nodes is None:
+            self._nodes = nodes_of(self.roster, self.home, self._seed)
+        return self._nodes
+
+    def close(self) -> None:
+        """Ends the processes of its nodes."""
+        if self._nodes is not None:
+            self._nodes.close()
+            self._nodes = None
+
     def exchange(self, trip: Trip, observer: Observer) -> Mapping[Id, bytes | Dropped]:
-        """Calls each client in turn."""
+        """Calls each client in turn, or all nodes at once."""
+        if trip.to == "nodes":
+            return self.to_nodes(trip, observer)
         replies: dict[Id, bytes | Dropped] = {}
         self.traffic.trips += 1
         with observer.phase(trip.name, len(trip.messages)) as advance:

@@ -10,10 +10,12 @@ from hushtune.core.errors import SettingError, WireError
 from hushtune.core.identity import verified
 from hushtune.core.observer import Observer
 from hushtune.core.roster import Id, Roster, check_name
+from hushtune.core.secret import Secret
 from hushtune.core.wire import unpack_reply
 from hushtune.core.words import counted
-from hushtune.federation.base import Dropped, Federation, Traffic, for_clients
+from hushtune.federation.base import Dropped, Federation, Reach, Traffic, for_clients
 from hushtune.federation.envelope import Answer, Letter, proof_text
+from hushtune.federation.nodes.reach import Nodes
 from hushtune.privacy.ledger import Ledger
 from hushtune.seals.ends import Trip
 
@@ -49,6 +51,7 @@ class RemoteFederation(Federation):
         self.traffic = Traffic()
         self._nodes = tuple(nodes)
         self._carry = carry
+        self._reach: Reach | None = None
         self._pinned = roster is not None
         self.simulated = simulated
         self._seats: dict[Id, Id] = {} if self._pinned else {node: node for node in nodes}  # client -> node
@@ -62,8 +65,22 @@ class RemoteFederation(Federation):
         name = self.roster.clients_digest()[:16] if self._pinned else "nodes"
         return Ledger(self.home / "coordinator" / f"ledger-{name}.db")
 
+    def nodes(self) -> Reach:
+        """At the addresses that the roster names."""
+        if self._reach is None:
+            self._reach = Nodes(self.roster, Secret.kept(self.home / "coordinator"))
+        return self._reach
+
+    def close(self) -> None:
+        """Lets go of nodes."""
+        if self._reach is not None:
+            self._reach.close()
+            self._reach = None
+
     def exchange(self, trip: Trip, observer: Observer) -> Mapping[Id, bytes | Dropped]:
         """One trip. What a transport does not deliver, late and malformed answers are dropouts."""
+        if trip.to == "nodes":
+            return self.to_nodes(trip, observer)
         self.traffic.trips += 1
         nodes = None if self._pinned else self._nodes
         letters = {id_: Letter(message, nodes).to_bytes() for id_, message in for_clients(trip).items()}

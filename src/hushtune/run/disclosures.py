@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hushtune.client.query import Query
 from hushtune.privacy.accounting import epsilon_of
+from hushtune.privacy.bounds import Bound
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.noise.base import Noise
 from hushtune.seals.base import Seal
@@ -65,17 +66,24 @@ def _readers(query: Query) -> str:
 
 
 def of_tests(query: Query, opened: Opened, seal: Seal, noise: Noise, privacy: Privacy | None) -> list[Disclosure]:
-    """What answers to tests show to whom."""
-    assert privacy is not None
-    event = query.bound.event(noise, privacy.change)
+    """What answers about sums that stay hidden show to whom."""
     found = []
     if seal.shows_each:
-        each, shape = f"each client's own {query.meaning}", (opened.answered, query.bound.length)
-        found.append(Disclosure("server", each, shape, f"seal '{seal.name}': exact", None))
-    cost = epsilon_of((event,), privacy.delta)
-    answers = "answers to tests: places of candidates"
-    length = len(opened.blocks[ANSWERS])
-    return [*found, Disclosure("every reader of the result", answers, (length,), event.words, cost)]
+        each, own = f"each client's own {query.meaning}", (opened.answered, query.bound.length)
+        found.append(Disclosure("server", each, own, f"seal '{seal.name}': exact", None))
+    mechanism, cost = "exact", None
+    if privacy is not None:
+        event = query.bound.event(noise, privacy.change)
+        mechanism, cost = event.words, epsilon_of((event,), privacy.delta)
+    shape = (len(opened.blocks[ANSWERS]),)
+    return [*found, Disclosure("every reader of the result", _answers(query.bound), shape, mechanism, cost)]
+
+
+def _answers(bound: Bound) -> str:
+    """What answers say, and what they do not."""
+    if bound.only_max and bound.tests == 1:
+        return "the winner's place among the candidates, and not how far ahead it is"
+    return "answers to tests: places of candidates"
 
 
 def of_form(query: Query, opened: Opened, form: Form, seal: Seal) -> Disclosure:

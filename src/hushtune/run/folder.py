@@ -40,6 +40,7 @@ class RunFolder:
         self, folder: Path | None, settings: Mapping[str, Any], left: Budget | None, simulated: bool = False
     ) -> None:
         self._path = folder / FILE if folder is not None else None
+        self._lock: Claim | None = None
         self._state: dict[str, Any] = {
             "run": digest(list(settings.values()))[:32] if simulated else uuid.uuid4().hex,
             "settings": {name: digest(value) for name, value in settings.items()},
@@ -73,6 +74,12 @@ class RunFolder:
             self._state = state
         self._write()
 
+    def close(self) -> None:
+        """Lets others claim the folder: an error that somebody holds on to must not keep it."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
     def _check_unfinished(self) -> None:
         assert self._path is not None
         if (self._path.parent / "result.json").exists():
@@ -86,6 +93,11 @@ class RunFolder:
                 f"{self._path.parent} holds an unfinished run with other settings; choose another folder, or remove it"
             )
         return state
+
+    @property
+    def place(self) -> Path | None:
+        """The run's folder, if it has one."""
+        return self._path.parent if self._path is not None else None
 
     @property
     def run(self) -> str:

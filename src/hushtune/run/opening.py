@@ -66,8 +66,9 @@ class Opener:
         try:
             outcome = converse(self._end(query, step, form).open(ask), self._exchange(step), self._account.reserve)
         except BaseException:
-            if ask.answers:  # what was answered is on record: a second call gets no other answers
+            if ask.answers:
                 self._account.opened(step, now=True)
+            if ask.answers and not self._terms.seal.repeats:  # on record: a second call gets no other answers
                 answered = self._terms.clients - len(ask.missing)
                 self._folder.keep(Opened(query.name, {ANSWERS: ask.answers}, 0.0, answered), ask.missing, {})
             raise
@@ -105,6 +106,7 @@ class Opener:
             units=terms.clients * terms.voters,
             choose=choose,
             check=one_client(query.bound, terms.voters, terms.clients, terms.noise, terms.honest).check,
+            step=step,
         )
 
     def _end(self, query: Query, step: int, form: Form | None) -> ServerEnd:
@@ -113,7 +115,7 @@ class Opener:
             roster = self._federation.roster
             request = self._terms.request(self._folder.run, step, roster.digest(), query, form)
             first = self._folder.first_round()
-            self._server = self._terms.seal.server(self._folder.run, roster, request.terms(), first)
+            self._server = self._terms.seal.server(self._folder.run, roster, request.terms(), first, self._folder.place)
         return self._server
 
     def _exchange(self, step: int) -> Any:
@@ -136,8 +138,17 @@ class Opener:
         self._scored = query.scored
         self.seconds_scoring += time.monotonic() - start
 
+    def finish(self) -> None:
+        """Has others forget what they keep for the run, as all it opened is on record: also if that was interrupted."""
+        server = self._server
+        if server is None and self._account.openings:
+            server = self._terms.seal.server(self._folder.run, self._federation.roster, "", folder=self._folder.place)
+        if server is not None:
+            converse(server.finish(), self._exchange(self._terms.openings - 1), self._account.reserve)
+
     def close(self) -> None:
-        """Ends the server's end of the seal."""
+        """Ends the server's end of the seal, and what the federation has begun for the run."""
+        self._federation.close()
         if self._server is not None:
             self._server.close()
 

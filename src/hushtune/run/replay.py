@@ -57,7 +57,7 @@ class Replay:
         """From the recorded answers, all of which must be asked for."""
         blocks = self._next(query, gathered=False).blocks
         if set(blocks) != {ANSWERS}:
-            raise SettingError("an opening holds more, or less, than a curator's answers")
+            raise SettingError("an opening holds more, or less, than answers to questions")
         answers = RecordedOracle(blocks[ANSWERS], len(self.candidates))
         place = choose(answers)
         answers.check_end()

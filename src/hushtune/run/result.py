@@ -20,7 +20,7 @@ from hushtune.core.checks import kind
 from hushtune.core.errors import SettingError
 from hushtune.core.files import replace
 from hushtune.core.identity import Identity
-from hushtune.core.roster import Id
+from hushtune.core.roster import Id, NodeEntry
 from hushtune.core.space import Candidates, Config, config_key, knob_has
 from hushtune.methods.base import Method, Note
 from hushtune.methods.registry import method_from_json
@@ -32,6 +32,7 @@ from hushtune.privacy.noise.base import Noise
 from hushtune.run import signature
 from hushtune.run.disclosures import Disclosure
 from hushtune.seals.base import Seal
+from hushtune.seals.oracle import ANSWERS
 from hushtune.seals.registry import seal_from_json
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ class Result:
         disclosures: who saw what, under which mechanism, at what cost.
         asked: how many clients were asked.
         pinned: whether their keys were pinned.
+        nodes: those who computed for the clients, in order; empty under seals that need none.
         dropped: clients that are not in a sum, and why.
         late: clients that are in a sum, but did not help to open it, or sent what is wrong, and why.
         opened: what each step opened, in order.
@@ -161,6 +163,7 @@ class Result:
     notes: dict[str, Note] = field(default_factory=dict)  # what the method computed from opened values
     traffic: dict[str, float] | None = None  # trips, and messages and bytes of an average client
     stated: str | None = field(default=None, repr=False)  # the statement as it was saved, once loaded
+    nodes: tuple[NodeEntry, ...] = ()
 
     @property
     def answered(self) -> int:
@@ -199,6 +202,7 @@ class Result:
             "clients": {
                 "asked": self.asked,
                 "pinned": self.pinned,
+                "nodes": [node.to_json() for node in self.nodes],
                 "answered": self.answered,
                 "dropped": [{"client": id_, "reason": why} for id_, why in self.dropped.items()],
                 "late": [{"client": id_, "reason": why} for id_, why in self.late.items()],
@@ -299,6 +303,7 @@ class Result:
             disclosures=[Disclosure(**{**d, "shape": tuple(d["shape"])}) for d in raw["disclosures"]],
             asked=raw["clients"]["asked"],
             pinned=raw["clients"]["pinned"],
+            nodes=tuple(NodeEntry.from_json(node) for node in raw["clients"]["nodes"]),
             dropped={entry["client"]: entry["reason"] for entry in raw["clients"]["dropped"]},
             late={entry["client"]: entry["reason"] for entry in raw["clients"]["late"]},
             left_out={entry["client"]: entry["reason"] for entry in raw["clients"]["left_out"]},
@@ -352,7 +357,8 @@ class Result:
         """The name and the values of the last opened block that has one entry per candidate."""
         for opened in reversed(self.opened):
             for name, values in opened.blocks.items():
-                if len(values) == len(self.candidates) and query_class(opened.query).per_candidate:
+                told = name != ANSWERS and query_class(opened.query).per_candidate
+                if told and len(values) == len(self.candidates):
                     return name, values
         return None
 

@@ -114,7 +114,7 @@ class Run:
         return np.array(opened.blocks[form.block])
 
     def consult(self, query: Query, choose: Choose) -> int:
-        """Opens the answers to questions about sums that are not opened themselves."""
+        """Opens the answers to questions about sums that stay hidden."""
         opened = self._next(query, choose=choose)
         self.record.disclosures += of_tests(query, opened, self.terms.seal, self.terms.noise, self.terms.privacy)
         return choose(RecordedOracle(opened.blocks[ANSWERS], len(self.candidates)))
@@ -195,6 +195,7 @@ class Run:
             disclosures=[*record.disclosures, CHOSEN],
             asked=terms.clients,
             pinned=roster.pinned,
+            nodes=roster.nodes if terms.seal.served_by else (),
             dropped=record.dropped,
             late=record.late,
             left_out=record.left_out,

@@ -23,7 +23,7 @@ from hushtune.methods.base import Note
 from hushtune.methods.unopened import Unopened
 from hushtune.privacy.noise import skellam
 from hushtune.privacy.noise.base import Noise
-from hushtune.seals.curator import CuratorOracle
+from hushtune.seals.base import Seal
 from hushtune.seals.forms import in_blocks
 from hushtune.seals.oracle import Choose
 
@@ -37,17 +37,30 @@ _WORDS = {
 def figure_rows(figures: Mapping[str, Any]) -> list[tuple[str, float]]:
     """A simulation's figures in words, for whoever shows them."""
     means = figures.get("means", {})
-    decoded = [(f"decode={name}, mean of {figures['draws']} noise draws", value) for name, value in means.items()]
+    drawn = [(f"{name}, mean of {figures['draws']} noise draws", value) for name, value in means.items()]
     others = [(name, figures[name]) for name in figures if name not in (*_WORDS, "means", "draws")]
-    return [*((words, figures[name]) for name, words in _WORDS.items() if name in figures), *decoded, *others]
+    return [*((words, figures[name]) for name, words in _WORDS.items() if name in figures), *drawn, *others]
 
 
 class Shortcut:
     """A whole run as one sum and one draw, for a marked simulation only.
 
     Because Skellam shares add up exactly, the noise of all clients together is a single Skellam draw. The clients'
-    contributions are the same that `release` would send; they are computed once and kept for further draws. A method
-    whose clients keep trials under the run's id needs another `run` for every draw.
+    contributions are the same that `release` would send; they are computed once and kept for further draws. Questions
+    about sums that stay hidden are answered by what the seal has for sums that are known. A method whose clients keep
+    trials under the run's id needs another `run` for every draw.
+
+    Args:
+        parties: the simulation's clients.
+        parts: how each is split into units.
+        candidates: the public list.
+        search: how their trials are filled.
+        seal: the run's.
+        noise: what the run's openings get.
+        honest: how many clients the noise counts on.
+        noise_seed: of all draws.
+        sums: exact sums, kept for other noise as well.
+        run: the run's id.
     """
 
     def __init__(
@@ -56,7 +69,9 @@ class Shortcut:
         parts: Parts,
         candidates: Candidates,
         search: Search,
-        variance: Fraction,
+        seal: Seal,
+        noise: Noise,
+        honest: int,
         noise_seed: int,
         sums: dict[Query, IntArray] | None = None,
         run: str = "0" * 32,
@@ -67,9 +82,10 @@ class Shortcut:
         self.asked = len(parties)
         self._parties = list(parties)
         self._parts = parts
-        self._variance = variance
+        self._seal, self._noise = seal, noise
+        self._variance = Fraction(noise.opened_variance(honest, len(parties)))
         self._randomness = SimulatedRandomness(noise_seed, "shortcut")
-        self._sums = sums if sums is not None else {}  # given, they are kept for other noise as well
+        self._sums = sums if sums is not None else {}
         self._scored: tuple[Search, Domain] | None = None
 
     def sum(self, query: Query) -> Mapping[str, IntArray]:
@@ -99,10 +115,8 @@ class Shortcut:
     def consult(self, query: Query, choose: Choose) -> int:
         """From the exact sum, with fresh noise."""
         assert query.bound.tests
-        sums = self._exact(query)
         units = len(self._parties) * self._parts.voters
-        noise = Noise(float(self._variance) ** 0.5, "curator")
-        return choose(CuratorOracle(sums, query.bound, units, noise, self._randomness))
+        return choose(self._seal.oracle(self._exact(query), query.bound, units, self._noise, self._randomness))
 
     def gather(self, query: Query) -> Mapping[Id, Mapping[str, IntArray]]:
         """Every client's own answer; without noise only, as in a real run."""

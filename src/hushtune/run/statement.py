@@ -69,12 +69,21 @@ def _heading(result: Result) -> list[str]:
         f"Method {result.method.name} chose {chosen}; {result.asked} clients were asked, "
         f"{result.answered} answered{each}."
     )
+    lines += _opened_least(result)
     missing = "not counted" if len(result.opened) == 1 else "not counted in all sums"
     for client, reason in (result.dropped | result.left_out).items():
         lines.append(f"  {missing}: {client} ({reason})")
     for client, reason in result.late.items():
         lines.append(f"  counted, but of no help in opening the sum: {client} ({reason})")
     return lines
+
+
+def _opened_least(result: Result) -> list[str]:
+    """That nothing but a place was opened, where that is so."""
+    method = result.method
+    if not method.consults or any(b.tests != 1 or not b.only_max for b in method.bounds(result.candidates)):
+        return []
+    return ["  Only the winner's place was opened: no candidate's total, and not how far ahead the winner is."]
 
 
 def _guarantee(result: Result) -> list[str]:
@@ -100,7 +109,7 @@ def _guarantee(result: Result) -> list[str]:
 def _noise(result: Result) -> str:
     if any(isinstance(event, PureTests) for event in result.events):
         return (
-            f"  Noise: exact {result.method.drawn} of scale {result.noise.scale:.4g}, where one unit moves two sums "
+            f"  Noise: exact {result.method.drawn(result.seal, result.noise.scale)}, where one unit moves two sums "
             f"apart by at most {result.events[0].epsilon * result.noise.scale:.0f}; drawn by {_drawers(result.noise)}."  # type: ignore[attr-defined]
         )
     if result.noise.at == "curator":
@@ -157,7 +166,7 @@ def _sampling(result: Result) -> list[str]:
 def _beside(result: Result) -> list[str]:
     """What epsilon of a curator's noise would be by Rényi divergences, if those are not the rule."""
     assert result.privacy is not None
-    if result.noise.at != "curator" or not isinstance(result.rule, Sums):
+    if result.noise.at != "curator" or not isinstance(result.rule, Sums) or not result.privacy.delta:
         return []
     renyi = renyi_epsilon(result.events, result.privacy.delta)
     if renyi <= result.spent.epsilon:  # what takes long to account for is accounted so
@@ -184,7 +193,18 @@ def _learned(result: Result) -> list[str]:
 
 def _trust(result: Result) -> list[str]:
     reached = min((opened.smudging for opened in result.opened if opened.smudging is not None), default=0.0)
-    return result.seal.protects(Protected(result.asked, result.pinned, result.privacy is not None, reached))
+    answers = sum(event.times for event in result.events if isinstance(event, PureTests))
+    facts = Protected(
+        clients=result.asked,
+        pinned=result.pinned,
+        private=result.privacy is not None,
+        smudging=reached,
+        nodes=result.nodes,
+        epsilon=result.spent.epsilon,
+        answers=answers,
+        entries=len(result.candidates),
+    )
+    return result.seal.protects(facts)
 
 
 def _rest(result: Result) -> list[str]:

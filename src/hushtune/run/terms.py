@@ -110,7 +110,8 @@ class Terms:
             query: what each unit is asked.
             form: which form of the sum is opened; None: the sum.
         """
-        return Due(form, query.blocks, largest_sum(self.clients, self.voters, query.bound, self.share_variance))
+        largest = largest_sum(self.clients, self.voters, query.bound, self.share_variance)
+        return Due(form, query.blocks, largest, bound=query.bound)
 
     def request(self, run: str, step: int, roster: str, query: Query, form: Form | None) -> Request:
         """What all clients are asked in one step.

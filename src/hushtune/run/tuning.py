@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -111,11 +110,12 @@ def tune(
     with told_failures(observer):
         if isinstance(clients, Federation):
             federation = _given(clients, simulation, roster=roster, home=home, jobs=jobs)
-            settled = study.settled(len(federation.roster))
+            settled = study.seated(len(federation.roster.nodes)).settled(len(federation.roster))
         else:
             kind("roster", roster, Roster)
             check_clients(clients)
-            settled = study.settled(len(clients))  # refused before anything is written
+            named = len(roster.nodes) if roster is not None else 0
+            settled = study.seated(named).settled(len(clients))  # refused before anything is written
             federation = LocalFederation(clients, Path(home) if home is not None else None, roster, seed, jobs)
 
         def figures(run: Run, chosen: Config) -> dict[str, Any] | None:
@@ -187,23 +187,26 @@ def conduct(
         federation.check_ledgers(terms.charge(state.run), terms.needed)
     if ready is not None:
         ready()
-    state.begin()
-    run = Run(terms, state, federation, account, observer, seed)
-    log.info("run %s: %d candidates, %d clients", run.id, len(terms.candidates), terms.clients)
-    with account.told(), closing(run.opener):
-        with _clock("ask and choose") as asking:
-            config = terms.study.method.run(run)
-        asking["ask and choose"] -= run.opener.seconds_scoring
-        seconds = calibrating | {"score": run.opener.seconds_scoring} | asking
-        result = run.result(config, seconds if timed else {})
-    if seed is not None:
-        with _clock("reference figures") as referring:
-            found = figures(run, config) if figures is not None else None
-        result.simulation = {"seed": seed, "figures": found}
-        result.seconds |= referring
-    if place is not None:
-        with account.told():
-            result.save(place, identity)
+    federation.provide(study.facts.seal.served_by)
+    with closing(state):
+        state.begin()
+        run = Run(terms, state, federation, account, observer, seed)
+        log.info("run %s: %d candidates, %d clients", run.id, len(terms.candidates), terms.clients)
+        with account.told(), closing(run.opener):
+            with _clock("ask and choose") as asking:
+                config = terms.study.method.run(run)
+                run.opener.finish()
+            asking["ask and choose"] -= run.opener.seconds_scoring
+            seconds = calibrating | {"score": run.opener.seconds_scoring} | asking
+            result = run.result(config, seconds if timed else {})
+        if seed is not None:
+            with _clock("reference figures") as referring:
+                found = figures(run, config) if figures is not None else None
+            result.simulation = {"seed": seed, "figures": found}
+            result.seconds |= referring
+        if place is not None:
+            with account.told():
+                result.save(place, identity)
     if training is None:
         observer.done(result.config)
     return result
@@ -259,8 +262,8 @@ def _figures(
     if simulation.reference is None:
         return own or None
     scores = Reference(simulation.reference, simulation.seed, run.search, run.candidates, federation, observer)
-    variance = Fraction(terms.noise.opened_variance(terms.honest, len(parties)))
-    shortcut = Shortcut(parties, terms.parts, run.candidates, run.search, variance, simulation.seed)
+    noise = terms.seal, terms.noise, terms.honest
+    shortcut = Shortcut(parties, terms.parts, run.candidates, run.search, *noise, simulation.seed)
     arms = method.variants()
     means = {}
     with observer.phase("noise draws", len(arms) * simulation.draws) as advance:

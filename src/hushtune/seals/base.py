@@ -5,21 +5,25 @@ What its two ends say to each other is in `hushtune.seals.ends`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, ClassVar
 
+from hushtune.core.arrays import IntArray
 from hushtune.core.checks import number
 from hushtune.core.codec import fields_to_json
 from hushtune.core.errors import SettingError
+from hushtune.core.randomness import Randomness
 from hushtune.core.registry import Registry
-from hushtune.core.roster import Roster
+from hushtune.core.roster import NodeEntry, Roster
 from hushtune.privacy.bounds import Bound
 from hushtune.privacy.noise.base import Noise, Place
 from hushtune.privacy.noise.skellam import reach
 from hushtune.privacy.policy import Policy
 from hushtune.seals.ends import ClientEnd, Due, Expected, Seat, ServerEnd
+from hushtune.seals.oracle import Mechanism, Oracle
 
 
 def floor_share(share: float, clients: int) -> int:
@@ -52,8 +56,10 @@ class Seal:
     hides: ClassVar[bool] = False  # whether even a server that lies sees no single one, if keys are pinned
     computes: ClassVar[bool] = False  # whether it can compute a form of a sum before anything is opened
     computing: ClassVar[str] = ""  # how, in words
-    tests: ClassVar[bool] = False  # whether it can answer questions about sums that are never opened
+    mechanisms: ClassVar[tuple[Mechanism, ...]] = ()  # by which it answers questions about sums that stay hidden
+    by_unit: ClassVar[bool] = False  # whether each unit's vector is sealed by itself, so that each can be checked
     stateless: ClassVar[bool] = False  # whether one message is the whole conversation
+    repeats: ClassVar[bool] = False  # whether an opening that was interrupted goes on, with the answers it had given
     keeps_replies: ClassVar[bool] = False  # whether its client's end keeps replies; ledgers then hold their digests
 
     def __init_subclass__(cls, **settings: Any) -> None:
@@ -104,6 +110,34 @@ class Seal:
         """The seal's name and its settings, as plain values."""
         return {"name": self.name, **fields_to_json(self)}
 
+    @property
+    def served_by(self) -> int:
+        """How many nodes compute for the clients; 0: the coordinator alone does what is to be done."""
+        return 0
+
+    def seated(self, nodes: int) -> Seal:
+        """The seal of a run whose roster names so many nodes, 0 if none.
+
+        Args:
+            nodes: how many.
+        """
+        return self
+
+    def check_nodes(self, nodes: Sequence[NodeEntry]) -> None:
+        """Refuses nodes that this seal cannot be run by.
+
+        Args:
+            nodes: those of a roster.
+        """
+
+    def exposed(self, nodes: Sequence[NodeEntry]) -> str | None:
+        """Why its promise does not hold with these nodes; None: it does.
+
+        Args:
+            nodes: those of a roster.
+        """
+        return None
+
     def check(self, clients: int) -> None:
         """Refuses numbers that cannot be met with so many clients.
 
@@ -119,12 +153,15 @@ class Seal:
             private: whether the run has an epsilon.
         """
 
-    def traffic(self, clients: int, length: int, largest: int, request: int, pinned: bool) -> tuple[float, int]:
+    def traffic(
+        self, clients: int, bound: Bound, voters: int, largest: int, request: int, pinned: bool
+    ) -> tuple[float, int]:
         """Messages and bytes, both ways, of an average client in a run with one sum, nobody dropping out.
 
         Args:
             clients: in the roster.
-            length: of the vectors.
+            bound: on one unit's vector.
+            voters: units of each client.
             largest: the largest absolute value of an entry of the sum.
             request: the request's bytes.
             pinned: whether identities are pinned.
@@ -181,16 +218,29 @@ class Seal:
         """
         raise SettingError(f"seal '{self.name}' has no client's end")
 
-    def server(self, run: str, roster: Roster, terms: str, first: int = 0) -> ServerEnd:
+    def server(self, run: str, roster: Roster, terms: str, first: int = 0, folder: Path | None = None) -> ServerEnd:
         """The server's end.
 
         Args:
             run: the run's id.
-            roster: its clients.
+            roster: its clients, and the nodes that compute for them.
             terms: one text for the run's seal, privacy, noise and events.
             first: larger than any round of the run's earlier server's ends.
+            folder: where it may keep what it goes on with when the run is taken up again; None: it is not.
         """
         raise SettingError(f"seal '{self.name}' has no server's end")
+
+    def oracle(self, sums: IntArray, bound: Bound, units: int, noise: Noise, randomness: Randomness) -> Oracle:
+        """What answers questions about sums that are known, as in a marked simulation.
+
+        Args:
+            sums: of all units' scores, shape (candidates,).
+            bound: what was announced.
+            units: how many units there are, those included that did not answer.
+            noise: what the run's answers get.
+            randomness: the simulation's.
+        """
+        raise SettingError(f"seal '{self.name}' answers no questions about sums that stay hidden")
 
 
 @dataclass(frozen=True)
@@ -202,12 +252,20 @@ class Protected:
         pinned: whether their keys were pinned.
         private: whether the run has an epsilon.
         smudging: the fewest bits of smudging that were reached.
+        nodes: those who computed for the clients.
+        epsilon: what the run costs; 0 without epsilon.
+        answers: how many answers about sums that stay hidden may be given.
+        entries: how many sums there are.
     """
 
     clients: int
     pinned: bool
     private: bool
     smudging: float
+    nodes: tuple[NodeEntry, ...] = ()
+    epsilon: float = 0.0
+    answers: int = 0
+    entries: int = 0
 
 
 UNSEEN = (

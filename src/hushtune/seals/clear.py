@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from hushtune.core.roster import Roster
@@ -34,7 +35,7 @@ class Clear(Plain):
             "share only. The guarantee holds against those who see the opened sum, not against the server."
         ]
 
-    def server(self, run: str, roster: Roster, terms: str, first: int = 0) -> ClearServer:
+    def server(self, run: str, roster: Roster, terms: str, first: int = 0, folder: Path | None = None) -> ClearServer:
         """The server's end, which adds up what it sees."""
         return ClearServer(roster, self.dropouts)
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from hushtune.core.arrays import IntArray
 from hushtune.core.errors import HushtuneError, SettingError
 from hushtune.core.randomness import Randomness
 from hushtune.core.roster import Roster
-from hushtune.privacy.bounds import Bound, Scores
+from hushtune.privacy.bounds import Bound
 from hushtune.privacy.noise import selection
 from hushtune.privacy.noise.base import Noise, Place
 from hushtune.seals.base import Protected
@@ -30,8 +31,8 @@ class Curator(Plain):
     The guarantee of a run holds against everybody but the server. It takes less noise than shares do, and its cost is
     known more tightly. How many clients drop out or are corrupt does not matter to it.
 
-    The noise is Gaussian, rounded to integers, or for tests of scores discrete Laplace noise and coins. Clients cannot
-    check that it was added.
+    The noise is Gaussian, rounded to integers; for questions about sums that stay hidden it is discrete Laplace noise,
+    coins or geometric noise. Clients cannot check that it was added.
 
     Args:
         dropouts: share of clients that may fail to answer, in [0, 1); more abort the round.
@@ -41,7 +42,7 @@ class Curator(Plain):
     name: ClassVar[str] = "curator"
     brief: ClassVar[str] = "a server that is trusted with every contribution adds the noise"
     noise_at: ClassVar[Place] = "curator"
-    tests: ClassVar[bool] = True
+    mechanisms: ClassVar[tuple[Mechanism, ...]] = ("permute-and-flip", "exponential", "geometric")
 
     def check_privacy(self, private: bool) -> None:
         """A trusted server that adds no noise is what `Clear` is for."""
@@ -55,9 +56,13 @@ class Curator(Plain):
             "The guarantee holds against all others who see what was opened, not against the server."
         ]
 
-    def server(self, run: str, roster: Roster, terms: str, first: int = 0) -> CuratorServer:
+    def server(self, run: str, roster: Roster, terms: str, first: int = 0, folder: Path | None = None) -> CuratorServer:
         """The server's end: it sees every vector, and adds the noise."""
         return CuratorServer(roster, self.dropouts)
+
+    def oracle(self, sums: IntArray, bound: Bound, units: int, noise: Noise, randomness: Randomness) -> CuratorOracle:
+        """As the server itself has it."""
+        return CuratorOracle(sums, bound, units, noise, randomness)
 
 
 class CuratorServer(PlainServer):
@@ -82,7 +87,7 @@ class CuratorOracle:
         sums: of all units' scores, shape (candidates,). They are not to be had back.
         bound: what was announced.
         units: how many units there are, those included that did not answer. Public.
-        noise: the Laplace scale on a threshold, in the steps of the scores.
+        noise: its scale is that of a mechanism, or the Laplace scale on a threshold, in the steps of the scores.
         randomness: the curator's.
         answers: where each answer is put before it is given. Default: a list of its own.
     """
@@ -99,28 +104,31 @@ class CuratorOracle:
         self.answers = answers if answers is not None else []
         self._made = 0
         self._sums, self._bound, self._units, self._randomness = sums, bound, units, randomness
-        self._scale = math.ceil(noise.scale)  # rounded up: no test costs more than announced
+        self._scale = noise.scale
 
     def above_threshold(self, level: Fraction, order: Sequence[int]) -> int | None:
         """The first place whose noisy score reaches the noisy level, by AboveThreshold; None if none does."""
         places = [int(place) for place in order]
-        if not isinstance(self._bound, Scores) or self._bound.only_max:
+        if self._bound.only_max:
             raise HushtuneError("a method asked for a test against a threshold, but announced noisy maxima only")
-        threshold = round(level * self._units * self._bound.steps)
+        threshold = round(level * self._units * self._bound.largest)
         self._count()
-        place = selection.above_threshold(self._sums, threshold, self._scale, places, self._randomness)
+        scale = math.ceil(self._scale)  # rounded up: no test costs more than announced
+        place = selection.above_threshold(self._sums, threshold, scale, places, self._randomness)
         self.answers.append(NONE if place is None else place)
         return place
 
-    def noisy_max(self, mechanism: Mechanism) -> int:
-        """By permute-and-flip or the exponential mechanism."""
-        choose = MECHANISMS[mechanism]
+    def noisy_max(self, mechanism: Mechanism | None = None) -> int:
+        """By one of the curator's mechanisms; exactly, if there is no noise, because nothing can change."""
+        choose = MECHANISMS[mechanism or Curator.mechanisms[0]]
         self._count()
-        self.answers.append(choose(self._sums, max(1, self._scale), self._randomness))
-        return self.answers[-1]
+        exact = not self._scale
+        place = int(np.argmax(self._sums)) if exact else choose(self._sums, self._scale, self._randomness)
+        self.answers.append(place)
+        return place
 
     def _count(self) -> None:
         """Counts a test before it is made."""
         self._made += 1
         if self._made > self._bound.tests:
-            raise HushtuneError(f"a method asked more of a curator than the {self._bound.tests} tests it announced")
+            raise HushtuneError(f"a method asked for more answers than the {self._bound.tests} that it announced")

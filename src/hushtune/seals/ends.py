@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from hushtune.core.arrays import FloatArray, IntArray
 from hushtune.core.errors import AbortedError
@@ -35,12 +35,14 @@ class Trip:
         messages: one for each recipient.
         inputs: whether it asks for inputs: the run's cost is reserved right before.
         to: who the recipients are.
+        again: whether it goes on with what an earlier trip has begun: there is nothing new to show.
     """
 
     name: str
     messages: Mapping[Id, bytes]
     inputs: bool = False
     to: Role = "clients"
+    again: bool = False
 
 
 Replies = Mapping[Id, Any]
@@ -68,6 +70,7 @@ class Ask:
         answers: the answers given so far, each before the next question is asked.
         missing: the clients that the answers are not about, and why.
         check: refuses, with a BoundError, a vector that no client can send: for a server that sees single ones.
+        step: which opening of the run it is.
     """
 
     request: bytes
@@ -86,6 +89,7 @@ class Ask:
     answers: list[int] = field(default_factory=list)
     missing: dict[Id, str] = field(default_factory=dict)
     check: Callable[[IntArray], None] = field(default=lambda vector: None, repr=False)
+    step: int = 0
 
 
 class Outcome(NamedTuple):
@@ -106,6 +110,7 @@ class Outcome(NamedTuple):
     smudging: float | None = None
 
 
+T = TypeVar("T")
 Trips = Generator[Trip, Replies, Outcome]
 Exchange = Callable[[Trip], Replies]
 Reserve = Callable[[], None]
@@ -119,21 +124,25 @@ class ServerEnd(Protocol):
         """The trips of one opening. Raises AbortedError, with nothing opened, if too few clients are left."""
         ...
 
+    def finish(self) -> Generator[Trip, Replies, None]:
+        """The trips by which others forget what they keep for the run; made when all it opened is on record."""
+        ...
+
     def close(self) -> None:
         """Ends whatever it has begun; called once, however the run ends."""
         ...
 
 
-def converse(trips: Trips, exchange: Exchange, reserve: Reserve) -> Outcome:
-    """Drives one opening: sends each trip, hands the replies back, reserves the cost before inputs are asked for."""
+def converse(trips: Generator[Trip, Replies, T], exchange: Exchange, reserve: Reserve) -> T:
+    """Drives a conversation: sends each trip, hands the replies back, reserves the cost before inputs are asked for."""
     with closing(trips):
         replies: Replies | None = None
         while True:
             try:
                 trip = trips.send(replies) if replies is not None else next(trips)
             except StopIteration as end:
-                outcome: Outcome = end.value
-                return outcome
+                ended: T = end.value
+                return ended
             if trip.inputs:
                 reserve()
             replies = exchange(trip)
@@ -211,13 +220,19 @@ class Due:
         form: which form of the sum is opened; None: the sum.
         blocks: names and lengths of the vector's parts.
         largest: the largest absolute value of an entry of the sum.
-        vector: computes the client's noisy vector, at most once; None: no input is due.
+        vector: computes the client's noisy vector, at most once; under a seal that is `by_unit` one row for each of its
+            units. None: no input is due.
+        bound: on each unit's vector.
+        drawn: where random bytes come from that must be the same whenever a purpose and a content are, such as the
+            shares of a vector. None: no input is due.
     """
 
     form: Form | None
     blocks: Mapping[str, int]
     largest: int
     vector: Callable[[], IntArray] | None = field(default=None, repr=False)
+    bound: Bound | None = None
+    drawn: Callable[[str, bytes], Randomness] | None = field(default=None, repr=False)
 
     @property
     def opens(self) -> int:

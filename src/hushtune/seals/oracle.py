@@ -6,11 +6,22 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Literal, Protocol
 
+from hushtune.core.arrays import IntArray
 from hushtune.core.errors import SettingError
+from hushtune.core.randomness import Randomness
 from hushtune.privacy.noise import selection
 
-Mechanism = Literal["permute-and-flip", "exponential"]
-MECHANISMS = {"permute-and-flip": selection.permute_and_flip, "exponential": selection.exponential}
+Mechanism = Literal["permute-and-flip", "exponential", "geometric"]
+MECHANISMS: dict[Mechanism, Callable[[IntArray, float, Randomness], int]] = {
+    "permute-and-flip": selection.permute_and_flip,
+    "exponential": selection.exponential,
+    "geometric": selection.noisiest,
+}
+_DRAWN: dict[Mechanism, str] = {
+    "permute-and-flip": "coins of scale {} on each candidate's score (permute-and-flip)",
+    "exponential": "coins of scale {} on each candidate's score (the exponential mechanism)",
+    "geometric": "geometric noise of scale {} on each candidate's score",
+}
 ANSWERS = "answers"  # the block of an opening that holds them
 NONE = -1  # the answer that no score is above a threshold
 
@@ -27,13 +38,23 @@ class Oracle(Protocol):
         """
         ...
 
-    def noisy_max(self, mechanism: Mechanism) -> int:
+    def noisy_max(self, mechanism: Mechanism | None = None) -> int:
         """The place of a large mean score.
 
         Args:
-            mechanism: "permute-and-flip" or "exponential".
+            mechanism: one of those that the seal has (`Seal.mechanisms`). None: its own choice, the first.
         """
         ...
+
+
+def drawn(mechanism: Mechanism, scale: float) -> str:
+    """What a mechanism hides the largest score by, in the statement's words.
+
+    Args:
+        mechanism: by its name.
+        scale: of its noise, in steps of the scores.
+    """
+    return _DRAWN[mechanism].format(f"{scale:.4g}")
 
 
 Choose = Callable[[Oracle], int]
@@ -53,7 +74,7 @@ class RecordedOracle:
         place = self._next()
         return None if place == NONE else place
 
-    def noisy_max(self, mechanism: Mechanism) -> int:
+    def noisy_max(self, mechanism: Mechanism | None = None) -> int:
         """The next answer on record; the argument changes nothing."""
         place = self._next()
         if place == NONE:

@@ -12,6 +12,7 @@ from hushtune.core.arrays import IntArray
 from hushtune.core.errors import BoundError, RefusedError, WireError
 from hushtune.core.roster import Id, Roster
 from hushtune.core.wire import pack, unpack_reply
+from hushtune.privacy.bounds import Bound
 from hushtune.seals.base import Seal
 from hushtune.seals.ends import Ask, Due, Expected, Replies, Seat, Trip, check_enough
 
@@ -26,9 +27,11 @@ class Plain(Seal):
     shows_each: ClassVar[bool] = True
     stateless: ClassVar[bool] = True
 
-    def traffic(self, clients: int, length: int, largest: int, request: int, pinned: bool) -> tuple[float, int]:
+    def traffic(
+        self, clients: int, bound: Bound, voters: int, largest: int, request: int, pinned: bool
+    ) -> tuple[float, int]:
         """One request, one vector."""
-        return 2, request + len(protect(np.zeros(length, dtype=np.int64)))
+        return 2, request + len(protect(np.zeros(bound.length, dtype=np.int64)))
 
     @classmethod
     def expects(cls, header: Mapping[str, Any], parts: list[bytes], message: bytes) -> Expected:
@@ -105,6 +108,10 @@ class PlainServer:
                 missing[client] = f"sent what no client can send: {error}"
         check_enough(ask.needed, len(self._ids), missing, f"answer (dropouts={self._dropouts:g})")
         return own, missing
+
+    def finish(self) -> Generator[Trip, Replies, None]:
+        """No trips: nobody keeps anything for the run."""
+        yield from ()
 
     def close(self) -> None:
         """Does nothing: there is nothing to end."""

@@ -13,9 +13,10 @@ from hushtune.seals.clear import Clear
 from hushtune.seals.curator import Curator
 from hushtune.seals.ends import Expected
 from hushtune.seals.masked.seal import Masked
+from hushtune.seals.quorum.seal import Quorum
 from hushtune.seals.threshold.seal import Threshold
 
-SEALS: tuple[type[Seal], ...] = (Clear, Curator, Masked, Threshold)
+SEALS: tuple[type[Seal], ...] = (Clear, Curator, Masked, Threshold, Quorum)
 
 
 def default_seal() -> Seal:

@@ -113,13 +113,13 @@ class Room:
 
     def question(self, raw: Mapping[str, Any]) -> Question:
         match raw:
-            case {"name": "total"}:
-                return Total()
+            case {"name": "sum"}:
+                return Total(0, self.bound.length)
             case {"name": "winner"}:
                 return Winner(LOUD, len(self.clients))
             case {"name": "above", "level": [int(above), int(below)], "order": [*order]} if below > 0:
                 level = -(-above * len(self.clients) // below)
-                return Above(LOUD, len(self.clients), level, tuple(order))
+                return Above(LOUD, LOUD, len(self.clients), level, tuple(order))
         raise RefusedError("that is no question")
 
     # ---- clients -------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hushtune.privacy.bounds import Box, KHot
 from hushtune.seals.quorum.checks import Figures, masked, passed
 from hushtune.seals.quorum.field import SMALL, Elements
 from hushtune.seals.quorum.layout import Layout, layout_of
-from hushtune.seals.quorum.sharing import Common, Crowd, crowd, value_at
+from hushtune.seals.quorum.sharing import Common, Crowd, crowd, factors, value_at
 
 NODES = (3, 5, 7)
 LENGTH, K = 10, 4
@@ -195,3 +196,27 @@ def test_no_ballots_have_no_figures() -> None:
     among = crowd(3)
     nothing = np.zeros((0, LENGTH), dtype=np.uint64)
     assert checked(among, [nothing] * 3) == (True, [])
+
+
+def _forged(among: Crowd, start: int) -> list[int]:
+    """Shares on no line, whose first two stand for 7, but whose figures of degree 2t add up to zero as a bit's do."""
+    prime, (one, two, three) = SMALL.prime, factors(SMALL.prime, among.points)
+    for first in count(start):
+        second = (2 * first - 7) % prime
+        rest = -(one * first * (first - 1) + two * second * (second - 1)) * pow(three, -1, prime) % prime
+        root = pow(1 + 4 * rest, (prime + 1) // 4, prime)
+        if root * root % prime == (1 + 4 * rest) % prime:
+            return [first, second, (1 + root) * pow(2, -1, prime) % prime]
+    raise AssertionError
+
+
+def test_shares_that_only_the_test_of_degree_finds() -> None:
+    among, layout = crowd(3), layout_of(Box(1, 2))
+    shares = [_forged(among, 5), _forged(among, 50)]
+    keys, opened = keys_of(among), {}
+    for node in among.points:
+        ballots = np.array([[share[node - 1] for share in shares]], np.uint64)
+        common = Common(SMALL, among, node, keys[node - 1])
+        opened[node] = masked(Figures(layout, b"c" * 32).of(ballots), common, b"label")
+    assert value_at(SMALL, {node: figures[1] for node, figures in opened.items()})[0] == 0  # no faults are seen
+    assert not passed(among, opened)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +15,19 @@ from hushtune.core.identity import verified
 from hushtune.core.randomness import SimulatedRandomness
 from hushtune.core.wire import pack
 from hushtune.privacy.bounds import KHot
-from hushtune.seals.quorum.envelopes import PUBLIC_BYTES, Delivery, NodeKey, Submission, about, sealed, submitted
+from hushtune.seals.quorum.envelopes import (
+    ENVELOPE_BYTES,
+    PUBLIC_BYTES,
+    Delivery,
+    NodeKey,
+    Submission,
+    about,
+    sealed,
+    submitted,
+)
 from hushtune.seals.quorum.field import SMALL
 from hushtune.seals.quorum.layout import layout_of
-from hushtune.seals.quorum.sharing import crowd, deal
+from hushtune.seals.quorum.sharing import crowd, deal, received, value_at
 
 KEYS = [NodeKey(bytes([at]) * 96) for at in (1, 2, 3)]
 PUBLICS = [key.public for key in KEYS]
@@ -161,3 +171,25 @@ def test_reprs_show_no_secret_and_no_content(tmp_path: Path) -> None:
     for secret in (KEYS[0].secret, *SENT.envelopes):
         assert repr(secret)[2:40] not in shown
         assert secret[:16].hex() not in shown
+
+
+def test_a_node_that_guesses_a_ballot_cannot_tell_whether_it_is_right() -> None:
+    """With its own share and a ballot, a node can compute every other share of three: digests must not confirm it."""
+    among, ballot = crowd(3), np.array([0, 1, 0, 1, 0], np.uint64)
+    contents = deal(SMALL, among, ballot, SimulatedRandomness(5, "dealer"))
+    sent = submitted(contents, PUBLICS, ABOUT)
+    shares = {at: received(SMALL, among, at, content, 5) for at, content in enumerate(contents, 1)}
+    for node, other in ((1, 2), (1, 3), (2, 3), (3, 2)):
+        guessed = SMALL.to_bytes(value_at(SMALL, {0: ballot, node: shares[node]}, other))
+        assert guessed == contents[other - 1]  # the guess is right
+        told = sent.delivery(node)
+        for digest in (*told.digests, *told.carried):
+            assert digest != hashlib.sha256(bytes([other]) + guessed).digest()
+    again = submitted(contents, PUBLICS, ABOUT)
+    assert not set(again.digests) & set(sent.digests)  # what is hashed holds 32 bytes that nobody can guess
+    assert len(sent.envelopes[0]) == len(contents[0]) + ENVELOPE_BYTES
+
+
+def test_a_clients_own_source_gives_the_same_salts_again() -> None:
+    first, second = (submitted(CONTENTS, PUBLICS, ABOUT, SimulatedRandomness(1, "own")) for _ in range(2))
+    assert first.digests == second.digests

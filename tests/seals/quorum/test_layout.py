@@ -120,7 +120,7 @@ def test_a_span_covers_its_range_and_nothing_else(top: int) -> None:
     assert len(span.weights) == span.size
     assert {sum(part) for part in product(*((0, weight) for weight in span.weights))} == set(range(top + 1))
     for value in range(top + 1):
-        bits = span.bits(value)
+        bits = Layout((span,)).bits(np.array([value])).tolist()
         assert set(bits) <= {0, 1}
         assert sum(bit * weight for bit, weight in zip(bits, span.weights, strict=True)) == value
 

@@ -125,7 +125,7 @@ def test_lists_that_are_refused_and_what_comes_after_one(tmp_path: Path) -> None
 
 
 def _question(at: int) -> bytes:
-    return pack({"kind": "quorum", "run": RUN, "is": "question", "at": at, "step": 0, "question": {"name": "total"}})
+    return pack({"kind": "quorum", "run": RUN, "is": "question", "at": at, "step": 0, "question": {"name": "sum"}})
 
 
 def test_no_more_questions_than_announced(tmp_path: Path) -> None:

@@ -10,11 +10,15 @@ import pytest
 from tests.seals.quorum.ceremonies import FIGURES, asked, nodes_of, observed, step_of, submitted, written
 
 from hushtune.core.errors import AbortedError
-from hushtune.privacy.bounds import Ball, Box, KHot
+from hushtune.privacy.bounds import Ball, Box, KHot, Tally
 from hushtune.privacy.noise import geometric, skellam
+from hushtune.seals.quorum import questions
 from hushtune.seals.quorum.ceremony import Node
-from hushtune.seals.quorum.questions import Above, Question, Quotient, Reaching, Total, Winner
-from hushtune.seals.quorum.sharing import crowd
+from hushtune.seals.quorum.engine import Engine
+from hushtune.seals.quorum.field import SMALL
+from hushtune.seals.quorum.questions import GRID, Above, Question, Quotient, Reaching, Total, Winner
+from hushtune.seals.quorum.selection import carried
+from hushtune.seals.quorum.sharing import crowd, joined
 
 RATE = Fraction(1, 3)
 BOX = Box(9, 5)
@@ -40,21 +44,21 @@ def sources(nodes: list[Node], digest: bytes, number: int, question: Question) -
     return [node.drawn("noise", digest, f"{number} {question!r}".encode()) for node in nodes]
 
 
-def one_sided(nodes: list[Node], digest: bytes, number: int, question: Winner, size: int) -> Any:
-    """All nodes' noise of a question together."""
-    parts = nodes[0].among.nodes - nodes[0].among.degree
-    own = [geometric.share(question.rate, parts, size, one) for one in sources(nodes, digest, number, question)]
-    return np.sum(own, axis=0)
+def known(nodes: list[Node], digest: bytes, number: int, question: Question, sums: Any = SUMS) -> list[int]:
+    """The same question of sums that are known, with the noise that these nodes draw for it."""
+    return question.known(np.array(sums), nodes[0].among, sources(nodes, digest, number, question))
 
 
 @pytest.mark.parametrize(("count", "seed"), [(3, 0), (3, 1), (3, 2), (5, 3), (7, 4)])
 def test_the_winner_is_that_of_plain_sums_with_the_same_noise(count: int, seed: int) -> None:
     nodes = nodes_of(crowd(count), seed)
-    prior = (4, 0, 9, 1, 2)
-    digest, found = answers(nodes, [Winner(RATE, 27), Winner(RATE, 27, prior)])
-    assert found[0] == [geometric.noisy_max(np.array(SUMS), one_sided(nodes, digest, 1, Winner(RATE, 27), 5))]
-    noise = one_sided(nodes, digest, 2, Winner(RATE, 27, prior), 5)
-    assert found[1] == [geometric.noisy_max(np.array(SUMS) + prior, noise)]
+    questions = [Winner(RATE, 27), Winner(RATE, 27, (4, 0, 9, 1, 2)), Winner(None, 27)]
+    digest, found = answers(nodes, questions)
+    assert found == [known(nodes, digest, number, one) for number, one in enumerate(questions, 1)]
+    parts = nodes[0].among.nodes - nodes[0].among.degree
+    own = [geometric.share(RATE, parts, 5, one) for one in sources(nodes, digest, 1, questions[0])]
+    assert found[0] == [geometric.noisy_max(np.array(SUMS), np.sum(own, axis=0))]
+    assert found[2] == [1]
 
 
 def test_ties_go_to_the_first_and_a_prior_counts() -> None:
@@ -72,60 +76,62 @@ def test_a_single_candidate_wins() -> None:
 
 @pytest.mark.parametrize(("count", "seed"), [(3, 0), (3, 1), (5, 2)])
 def test_the_first_above_is_that_of_plain_sums_with_the_same_noise(count: int, seed: int) -> None:
-    nodes, order = nodes_of(crowd(count), seed), (4, 2, 0, 1, 3)
-    digest, (found,) = answers(nodes, [Above(Fraction(1), 27, 10, order)])
-    parts, half, noise = count - nodes[0].among.degree, Fraction(1, 2), np.zeros(6, dtype=np.int64)
-    for source in sources(nodes, digest, 1, Above(Fraction(1), 27, 10, order)):
-        noise[0] += (geometric.share(Fraction(1), parts, 1, source) - geometric.share(Fraction(1), parts, 1, source))[0]
-        noise[1:] += geometric.share(half, parts, 5, source) - geometric.share(half, parts, 5, source)
-    reached = np.array(SUMS)[list(order)] + noise[1:] >= 10 + noise[0]
+    nodes, question = nodes_of(crowd(count), seed), Above(Fraction(1), Fraction(1, 2), 27, 10, (4, 2, 0, 1, 3))
+    digest, (found,) = answers(nodes, [question])
+    assert found == known(nodes, digest, 1, question)
+    parts, noise = count - nodes[0].among.degree, np.zeros(6, dtype=np.int64)
+    for source in sources(nodes, digest, 1, question):
+        for at, rate in ((slice(1), question.rate), (slice(1, 6), question.half)):
+            size = len(noise[at])
+            noise[at] += geometric.share(rate, parts, size, source) - geometric.share(rate, parts, size, source)
+    reached = np.array(SUMS)[list(question.order)] + noise[1:] >= 10 + noise[0]
     assert found == [int(np.argmax(reached)) + 1 if reached.any() else 0]
 
 
 def test_above_without_noise() -> None:
     nodes, order = nodes_of(crowd(3)), (2, 4, 3, 1, 0)
-    questions = [Above(QUIET, 27, level, order) for level in (11, 9, 0, -5, 12)]
+    questions = [Above(QUIET, QUIET, 27, level, order) for level in (11, 9, 0, -5, 12)]
     assert answers(nodes, questions)[1] == [[3], [2], [1], [1], [0]]
 
 
 @pytest.mark.parametrize("count", [3, 5, 7])
 def test_totals_with_and_without_noise(count: int) -> None:
-    nodes, variance = nodes_of(crowd(count)), Fraction(50)
-    digest, found = answers(nodes, [Total(), Total(variance)])
-    share = variance / (count - nodes[0].among.degree)
-    noise = np.sum([skellam.sample(share, 5, one) for one in sources(nodes, digest, 2, Total(variance))], axis=0)
-    assert found == [SUMS, (np.array(SUMS) + noise).tolist()]
+    nodes, noisy = nodes_of(crowd(count)), Total(0, 5, Fraction(50))
+    digest, found = answers(nodes, [Total(0, 5), noisy, Total(1, 3)])
+    share = noisy.variance / (count - nodes[0].among.degree)
+    noise = np.sum([skellam.sample(share, 5, one) for one in sources(nodes, digest, 2, noisy)], axis=0)
+    assert found == [SUMS, (np.array(SUMS) + noise).tolist(), SUMS[1:3]]
+    assert found[1] == known(nodes, digest, 2, noisy)
     assert noise.any()
 
 
 def test_totals_of_either_sign() -> None:
-    nodes, variance = nodes_of(crowd(3)), Fraction(50)
+    nodes, noisy = nodes_of(crowd(3)), Total(0, 4, Fraction(50))
     vectors = [[-9, 0, 1, -1], [-3, 2, -1, 1], [0, -7, 0, 0]]
-    digest, found = answers(nodes, [Total(), Total(variance)], vectors, Ball(10, 4))
-    drawn = sources(nodes, digest, 2, Total(variance))
-    noise = np.sum([skellam.sample(variance / 2, 4, one) for one in drawn], axis=0)
-    assert found == [[-12, -5, 0, 0], (np.array([-12, -5, 0, 0]) + noise).tolist()]
+    digest, found = answers(nodes, [Total(0, 4), noisy], vectors, Ball(10, 4))
+    assert found == [[-12, -5, 0, 0], known(nodes, digest, 2, noisy, [-12, -5, 0, 0])]
 
 
 def test_which_sums_reach_a_number() -> None:
     nodes, levels = nodes_of(crowd(3)), (0, 1, 9, 11, 12, 100)
-    found = answers(nodes, [Reaching(least, 27) for least in levels])[1]
-    assert found == [[int(value >= least) for value in SUMS] for least in levels]
+    found = answers(nodes, [*(Reaching(0, 5, least, 27) for least in levels), Reaching(1, 3, 9, 27)])[1]
+    assert found == [*([int(value >= least) for value in SUMS] for least in levels), [1, 0]]
 
 
 def test_quotients_are_rounded_down_and_nothing_divides_by_zero() -> None:
-    nodes, bound = nodes_of(crowd(3)), Box(9, 6)
-    vectors = [[5, 0, 9, 3, 3, 0], [2, 0, 9, 0, 4, 0]]
-    above, below = [7, 0, 18, 3], [7, 0]
-    _, found = answers(nodes, [Quotient(2, 18, 10, 18), Quotient(2, 18, 10, 2)], vectors, bound)
-    plain = [10 * value // (below[at % 2] or 1) for at, value in enumerate(above)]
-    assert found == [plain, [min(value, 20) for value in plain]]
-    assert plain == [10, 0, 25, 30]
+    nodes, bound = nodes_of(crowd(3)), Tally(9, 2, 2)
+    vectors = [[5, 0, 4, 0, 1, 0], [2, 0, 2, 0, 0, 0]]  # counts of two groups, and two sums of each
+    question = Quotient((2, 6), (0, 2), 18)
+    digest, (found,) = answers(nodes, [question], vectors, bound)
+    assert found == [6 * GRID // 7, 0, GRID // 7, 0]
+    assert found == known(nodes, digest, 1, question, np.sum(vectors, axis=0))
+    whole = answers(nodes, [question], [[5, 3, 5, 3, 0, 2], [2, 1, 2, 1, 2, 0]], bound)[1]
+    assert whole == [[GRID, GRID, 2 * GRID // 7, GRID // 2]]
 
 
 def test_no_more_questions_than_were_announced() -> None:
     nodes = nodes_of(crowd(3))
-    held, step, questions = submitted(nodes[0].among, written(BOX, VECTORS)), step_of(BOX, 1), [Total(), Total()]
+    held, step, questions = submitted(nodes[0].among, written(BOX, VECTORS)), step_of(BOX, 1), [Total(0, 5)] * 2
     record = observed([asked(node, step, own, questions, 1) for node, own in zip(nodes, held, strict=True)])
     assert len(record.errors) == 3
     for error in record.errors.values():
@@ -133,7 +139,7 @@ def test_no_more_questions_than_were_announced() -> None:
         assert str(error).startswith("at most 1 questions")
 
 
-OTHER: list[Any] = [Total(), Winner(RATE, 28), Winner(RATE, 27, (1, 0, 0, 0, 0)), Winner(RATE * 2, 27)]
+OTHER: list[Any] = [Total(0, 5), Winner(RATE, 28), Winner(RATE, 27, (1, 0, 0, 0, 0)), Winner(RATE * 2, 27)]
 
 
 @pytest.mark.parametrize("other", OTHER, ids=repr)
@@ -152,7 +158,7 @@ def test_nodes_that_are_asked_different_questions_open_nothing(other: Question) 
 
 
 def noise_of(nodes: list[Node], questions: int = 1, vectors: Any = VECTORS) -> list[list[int]]:
-    found = answers(nodes, [Total(Fraction(10**6))] * questions, vectors)[1]
+    found = answers(nodes, [Total(0, 5, Fraction(10**6))] * questions, vectors)[1]
     return [(np.array(one) - np.sum(vectors, axis=0)).tolist() for one in found]
 
 
@@ -166,3 +172,29 @@ def test_noise_is_drawn_once_for_a_digest_and_a_question() -> None:
     for at in range(3):
         others = [*nodes[:at], dataclasses.replace(nodes[at], secret=bytes(32)), *nodes[at + 1 :]]
         assert noise_of(others)[0] not in (first, second)
+
+
+@pytest.mark.parametrize("question", [Winner(RATE, 27), Above(RATE, RATE / 2, 27, 10, (4, 2, 0, 1, 3))], ids=repr)
+def test_what_is_computed_with_is_noisy_from_the_first(question: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that does not follow the protocol can open what is carried over: let that be noisy sums."""
+    nodes, seen = nodes_of(crowd(3)), {}
+
+    def spied(engine: Engine, sums: Any) -> Any:
+        seen[engine.number] = sums
+        return (yield from carried(engine, sums))
+
+    monkeypatch.setattr(questions, "carried", spied)
+    digest, _ = answers(nodes, [question])
+    opened = joined(SMALL, nodes[0].among, seen, nodes[0].among.degree).astype(np.int64)
+    drawn = [question._share(nodes[0].among, *part) for part in _parts(question, sources(nodes, digest, 1, question))]
+    noise = np.sum(drawn, axis=0)
+    if isinstance(question, Winner):
+        assert opened.tolist() == (np.array(SUMS) + noise).tolist()
+    else:
+        lifted = question._far(nodes[0].among)
+        assert (opened - lifted).tolist() == [noise[0], *(np.array(SUMS)[list(question.order)] + noise[1:])]
+    assert noise.any()
+
+
+def _parts(question: Question, drawn: list[Any]) -> list[tuple[Any, ...]]:
+    return [(5, source) if isinstance(question, Winner) else (source,) for source in drawn]

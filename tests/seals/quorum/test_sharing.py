@@ -168,7 +168,7 @@ def test_what_is_no_share_is_refused(field: Field, nodes: int) -> None:
                 received(field, among, number, other, len(SECRETS))
 
 
-@pytest.mark.parametrize("nodes", [3, 5])
+@pytest.mark.parametrize("nodes", [3, 5, pytest.param(7, marks=pytest.mark.long)])
 def test_t_shares_are_exactly_uniform_whatever_the_secret(nodes: int) -> None:
     """All choices of a dealer in GF(11): any t nodes see each combination of shares once, for every secret."""
     among = crowd(nodes)

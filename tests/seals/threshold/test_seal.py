@@ -16,6 +16,7 @@ import hushtune as ht
 from hushtune.core.errors import AbortedError, RefusedError, WireError
 from hushtune.core.roster import Roster
 from hushtune.core.wire import pack, unpack
+from hushtune.privacy.bounds import KHot
 from hushtune.seals.ends import Due
 from hushtune.seals.forms import Form
 from hushtune.seals.threshold.circuits import MOST_OPENINGS, PARAMETERS, segments
@@ -61,7 +62,7 @@ def test_a_plain_sum_needs_no_relinearisation_key(room: Make) -> None:
 def test_a_plain_sum_takes_the_messages_and_bytes_that_are_planned() -> None:
     talk = Conversation(ht.Threshold(ring=2**14), Roster(("a", "b", "c")))
     talk.open({name: np.arange(5) for name in talk.roster.ids}, 12)
-    messages, sent = talk.seal.traffic(3, 5, 12, len(b"request"), False)
+    messages, sent = talk.seal.traffic(3, KHot(1, 5), 1, 12, len(b"request"), False)
     assert messages == 2 * talk.trips
     assert talk.bytes / 3 == pytest.approx(sent, rel=0.02)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 from hushtune.core.checks import integer
 from hushtune.core.errors import SettingError, WireError
 from hushtune.core.roster import Roster
+from hushtune.privacy.bounds import Bound
 from hushtune.seals.base import UNSEEN, Protected, Seal, floor_share
 from hushtune.seals.ends import Expected, Seat
 from hushtune.seals.masked import shamir
@@ -62,7 +64,9 @@ class Masked(Seal):
         self.honest(clients)
         self.shape(clients)
 
-    def traffic(self, clients: int, length: int, largest: int, request: int, pinned: bool) -> tuple[float, int]:
+    def traffic(
+        self, clients: int, bound: Bound, voters: int, largest: int, request: int, pinned: bool
+    ) -> tuple[float, int]:
         """Computed from the sizes of all parts; the benchmark `secure-sum` counts the real ones."""
         graph = self.shape(clients)
         advert = ADVERT_BYTES + SIGNATURE_BYTES * pinned
@@ -70,7 +74,7 @@ class Masked(Seal):
         trips = {
             "keys": (request, advert),
             "shares": (near + graph.degree * advert, near + (graph.degree + graph.own) * TAGGED_BYTES),
-            "input": (near + graph.degree * TAGGED_BYTES + everybody + request, length * sum_bits(largest) // 8),
+            "input": (near + graph.degree * TAGGED_BYTES + everybody + request, bound.length * sum_bits(largest) // 8),
             "unmask": (
                 everybody + graph.quorum * (4 + SIGNATURE_BYTES) * pinned,
                 near + (graph.degree + graph.own) * shamir.SHARE_BYTES,
@@ -140,6 +144,6 @@ class Masked(Seal):
         """The client's end, which masks what it sends."""
         return MaskedClient(self.pact(seat.run, seat.roster, seat.terms), seat)
 
-    def server(self, run: str, roster: Roster, terms: str, first: int = 0) -> MaskedServer:
+    def server(self, run: str, roster: Roster, terms: str, first: int = 0, folder: Path | None = None) -> MaskedServer:
         """The server's end, which learns sums only."""
         return MaskedServer(self.pact(run, roster, terms), first)

@@ -89,6 +89,10 @@ class MaskedServer:
         missing = {names[n]: lost.get(n, "no input") for n in range(self._pact.shape.clients) if n not in vectors}
         return Outcome(total, missing, {names[n]: why for n, why in late.items()})
 
+    def finish(self) -> Generator[Trip, Replies, None]:
+        """No trips: nobody keeps anything for the run."""
+        yield from ()
+
     def close(self) -> None:
         """Nothing was begun beside this process."""
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,9 +31,10 @@ from hushtune.seals.quorum.sharing import KEY_BYTES, Common, Crowd, Group
 
 _DIGEST = 32
 _SIGNATURE = 64
+_AT_ONCE = 1024  # clients whose ballots are copied at a time: a million are held once, and never twice
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Held:
     """One client's submission, as one node holds it.
 
@@ -129,17 +130,24 @@ def prepared(node: Node, step: Step, held: Sequence[Held]) -> Steps[Sums]:
     coin = yield from _coin(node, about)
     digest = hashlib.sha256(b"hushtune quorum digest" + about + coin).digest()
     yield from _sign(node, digest)
-    ballots = np.concatenate([one.ballots for one in held]) if held else np.zeros((0, step.layout.size), np.uint64)
-    fine = yield from _checked(node, step.layout, ballots, common, digest)
+    fine = yield from _checked(node, step.layout, held, common, digest)
     good = _by_client(fine, held)
-    bad = tuple(one.client for one, kept in zip(held, good, strict=True) if not kept)
+    kept = [one for one, keeps in zip(held, good, strict=True) if keeps]
+    bad = tuple(one.client for one, keeps in zip(held, good, strict=True) if not keeps)
     if len(held) - len(bad) < step.needed:
         raise AbortedError(
             f"ballots of {step.needed} clients must be valid, but got {len(held) - len(bad)}: nothing is opened"
         )
-    counted = np.repeat(good, [len(one.ballots) for one in held])
-    sums = step.layout.sums(SMALL.total(ballots[counted]), int(counted.sum()))
-    return Sums(sums, digest, tuple(one.client for one, kept in zip(held, good, strict=True) if kept), bad)
+    totals = SMALL.total(np.stack([SMALL.total(ballots) for ballots in _blocks(kept, step.layout)]))
+    sums = step.layout.sums(totals, sum(len(one.ballots) for one in kept))
+    return Sums(sums, digest, tuple(one.client for one in kept), bad)
+
+
+def _blocks(held: Sequence[Held], layout: Layout) -> Iterator[Elements]:
+    """All ballots, some clients at a time, shape (ballots, size); one without any if there are none."""
+    nothing = np.zeros((0, layout.size), np.uint64)
+    for at in range(0, max(1, len(held)), _AT_ONCE):
+        yield np.concatenate([nothing, *(one.ballots for one in held[at : at + _AT_ONCE])])
 
 
 def _keys(node: Node, about: bytes) -> Steps[Common]:
@@ -184,12 +192,12 @@ def _sign(node: Node, digest: bytes) -> Steps[None]:
             raise AbortedError(f"node {peer} has not signed the same list and coin: nothing is checked or opened")
 
 
-def _checked(node: Node, layout: Layout, ballots: Elements, common: Common, digest: bytes) -> Steps[np.ndarray]:
+def _checked(node: Node, layout: Layout, held: Sequence[Held], common: Common, digest: bytes) -> Steps[np.ndarray]:
     """Which ballots keep to the rules."""
     rules = Figures(layout, digest)
-    figures = rules.of(ballots)
+    figures = np.concatenate([rules.of(ballots) for ballots in _blocks(held, layout)], axis=1)
     if (yield from _passed(node, masked(rules.batched(figures), common, digest + b" all"))).all():
-        return np.ones(len(ballots), dtype=bool)
+        return np.ones(figures.shape[1], dtype=bool)
     return (yield from _passed(node, masked(figures, common, digest + b" each")))
 
 

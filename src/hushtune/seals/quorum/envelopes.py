@@ -27,15 +27,20 @@ from cryptography.hazmat.primitives.hpke import (
 
 from hushtune.core.errors import WireError
 from hushtune.core.identity import Identity
+from hushtune.core.randomness import Randomness, SystemRandomness
 from hushtune.core.wire import pack, unpack
 
 PUBLIC_BYTES = 1184 + 32
+_SALT = 32
+ENVELOPE_BYTES = 1088 + 32 + 16 + _SALT
+"""What an envelope adds to its content: both encapsulations, a tag, and random bytes before the content: all nodes see
+its digest, and with t shares in hand, whoever guesses a ballot could compute the others and compare."""
 _SECRET_BYTES = 64 + 32
 _DIGEST = 32
 
 
 def _suite() -> Suite:
-    return Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
+    return Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM)
 
 
 @dataclass(frozen=True)
@@ -121,7 +126,7 @@ class Delivery:
         content = key.opened(self.envelope, _purpose(concerning, node, self.root))
         if _content_digest(node, content) != self.digests[node - 1]:
             raise WireError("an envelope's content is not what its submission says")
-        return content
+        return content[_SALT:]
 
     def to_bytes(self) -> bytes:
         """The delivery on the wire."""
@@ -195,18 +200,23 @@ def about(run: str, request: bytes, client: str) -> bytes:
     return hashlib.sha256(f"{run} {request.hex()} {client}".encode()).digest()
 
 
-def submitted(contents: Sequence[bytes], publics: Sequence[bytes], concerning: bytes) -> Submission:
+def submitted(
+    contents: Sequence[bytes], publics: Sequence[bytes], concerning: bytes, randomness: Randomness | None = None
+) -> Submission:
     """Seals one content for each node.
 
     Args:
         contents: for all nodes in order.
         publics: their keys of this run.
         concerning: run, request and client (`about`).
+        randomness: what salts come from: a client's are the same for the same contents. Default: the system's.
     """
-    digests = tuple(_content_digest(node, content) for node, content in enumerate(contents, 1))
+    source = randomness or SystemRandomness()
+    salted = [source.bytes(_SALT) + content for content in contents]
+    digests = tuple(_content_digest(node, content) for node, content in enumerate(salted, 1))
     envelopes = tuple(
         sealed(content, public, _purpose(concerning, node, _root(digests)))
-        for node, (content, public) in enumerate(zip(contents, publics, strict=True), 1)
+        for node, (content, public) in enumerate(zip(salted, publics, strict=True), 1)
     )
     return Submission(digests, envelopes)
 

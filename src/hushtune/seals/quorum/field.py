@@ -24,8 +24,8 @@ Elements = NDArray[Any]
 _ZERO_NONCE = bytes(12)  # each key makes one stream
 _WORD = np.uint64
 _P61 = _WORD(2**61 - 1)
-_LOW31, _LOW30, _LOW32 = _WORD(2**31 - 1), _WORD(2**30 - 1), _WORD(2**32 - 1)
-_ONE, _BITS30, _BITS31, _BITS32, _BITS61 = (_WORD(number) for number in (1, 30, 31, 32, 61))
+_LOW29, _LOW30, _LOW31, _LOW32 = (_WORD(2**bits - 1) for bits in (29, 30, 31, 32))
+_BITS29, _BITS30, _BITS31, _BITS32, _BITS61 = (_WORD(bits) for bits in (29, 30, 31, 32, 61))
 
 
 def stream(key: bytes, size: int) -> bytes:
@@ -109,9 +109,11 @@ class Small(Field):
         return _below(_reduced(upper + _reduced((middle & _LOW30) << _BITS31) + _reduced(low * other_low)))
 
     def total(self, values: Elements, axis: int = 0) -> Elements:
-        """By halves of 32 bits, so that 2^32 of them can be added up before anything is reduced."""
+        """By halves of 32 bits, so that 2^32 of them can be added up before anything is reduced. The upper ones' sum
+        times 2^32: what goes above 2^61 counts from 1 again."""
         low, high = (values & _LOW32).sum(axis=axis), (values >> _BITS32).sum(axis=axis)
-        return self.add(_below(_reduced(low)), self.mul(_below(_reduced(high)), self.elements(2**32)))
+        high = _below(high)
+        return _below(_reduced(low) + ((high & _LOW29) << _BITS32) + (high >> _BITS29))
 
     def uniform(self, key: bytes, count: int) -> Elements:
         """61 bits each; the one pattern that is no element is drawn again, from a stream of its own."""

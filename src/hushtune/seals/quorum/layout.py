@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -52,15 +53,6 @@ class Span:
             return []
         powers = [1 << at for at in range(self.size - 1)]
         return [*powers, self.top - sum(powers)]
-
-    def bits(self, value: int) -> list[int]:
-        """The number in bits; it must be within its range."""
-        if not self.size:
-            return []
-        *powers, last = self.weights
-        over = int(value > sum(powers))
-        rest = value - last * over
-        return [*((rest >> at) & 1 for at in range(len(powers))), over]
 
 
 @dataclass(frozen=True)
@@ -152,17 +144,29 @@ class Layout:
     slack: tuple[tuple[Span, Callable[[IntArray], int]], ...] = ()
     conditions: tuple[Condition, ...] = ()
 
-    @property
+    @cached_property
     def size(self) -> int:
         """How many bits a vector takes."""
         return sum(span.size for span in self.entries) + sum(span.size for span, _ in self.slack)
 
     def bits(self, vector: IntArray) -> Elements:
         """A vector within the bound as bits, shape (size,)."""
-        values = [int(entry) - self.offset for entry in vector]
-        numbers = list(zip(self.entries, values, strict=True)) + [(span, rest(vector)) for span, rest in self.slack]
-        found: Elements = np.array([bit for span, value in numbers for bit in span.bits(value)], dtype=np.uint64)
-        return found
+        values = np.concatenate([vector - self.offset, [rest(vector) for _, rest in self.slack]]).astype(np.int64)
+        number, power, rest, last = self._places
+        over = values > rest  # what the other bits cannot hold: then the last one is set
+        left = values - over * last
+        return np.where(power < 0, over[number], (left[number] >> power) & 1).astype(np.uint64)
+
+    @cached_property
+    def _places(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+        """Of each bit its number and its power of two, -1 for the last one; of each number what all bits but the last
+        come to together, and what the last one counts."""
+        spans = [*self.entries, *(span for span, _ in self.slack)]
+        number = [at for at, span in enumerate(spans) for _ in range(span.size)]
+        power = [at if at < span.size - 1 else -1 for span in spans for at in range(span.size)]
+        rest = [sum(span.weights[:-1]) for span in spans]
+        last = [sum(span.weights[-1:]) for span in spans]
+        return _integers(number), _integers(power), _integers(rest), _integers(last)
 
     def sums(self, totals: Elements, ballots: int) -> Elements:
         """Shares of the sum of vectors, from shares of how often each bit was set in so many ballots."""
@@ -183,19 +187,16 @@ def number(ballots: Elements, span: Span) -> Elements:
 
 def layout_of(bound: Bound) -> Layout:
     """How vectors within a bound are written; a bound that cannot be checked on shares is refused."""
-    known: dict[type[Any], Callable[[Any], Layout]] = {
-        KHot: _k_hot,
-        AtMost: _at_most,
-        Scores: _scores,
-        Box: _box,
-        Tally: _tally,
-        Ball: _ball,
-    }
-    write = known.get(type(bound))
-    if write is None:
-        names = ", ".join(kind.__name__ for kind in known)
+    if type(bound) not in _WRITERS:
+        names = ", ".join(kind.__name__ for kind in _WRITERS)
         raise SettingError(f"nodes can check vectors within {names}, but got {type(bound).__name__}")
-    return write(bound)
+    known: Any = bound
+    return _written(known)
+
+
+@lru_cache(maxsize=4)  # clients of one process have the same bound
+def _written(bound: Any) -> Layout:
+    return _WRITERS[type(bound)](bound)
 
 
 def _k_hot(bound: KHot) -> Layout:
@@ -247,6 +248,20 @@ def _ball(bound: Ball) -> Layout:
         slack=((slack, lambda vector: bound.norm**2 - int(vector @ vector)),),
         conditions=(Norm(entries, slack, bound.norm, bound.norm),),
     )
+
+
+_WRITERS: dict[type[Any], Callable[[Any], Layout]] = {
+    KHot: _k_hot,
+    AtMost: _at_most,
+    Scores: _scores,
+    Box: _box,
+    Tally: _tally,
+    Ball: _ball,
+}
+
+
+def _integers(values: Sequence[int]) -> IntArray:
+    return np.array(values, dtype=np.int64)
 
 
 def _spans(tops: Sequence[int]) -> tuple[Span, ...]:

@@ -27,6 +27,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hushtune.core.errors import CacheError, HushtuneError, RefusedError, WireError
 from hushtune.core.files import create_once, make_folder, own
 from hushtune.core.identity import Identity, verified
@@ -36,7 +38,7 @@ from hushtune.seals.quorum.ceremony import Held, Node, Step, Sums, prepared
 from hushtune.seals.quorum.channel import Line, secured
 from hushtune.seals.quorum.engine import Steps
 from hushtune.seals.quorum.envelopes import Delivery, NodeKey, about
-from hushtune.seals.quorum.field import SMALL
+from hushtune.seals.quorum.field import SMALL, Elements
 from hushtune.seals.quorum.journal import Journal
 from hushtune.seals.quorum.questions import Answerer, Question
 from hushtune.seals.quorum.sharing import crowd, received
@@ -90,12 +92,22 @@ class NodeEnd:
         board: who takes part.
         folder: where runs are kept until they are over.
         read: what a request asks.
+        drawn: where the secret of a run comes from; only a marked simulation gives another source.
     """
 
-    def __init__(self, name: Id, identity: Identity, board: Board, folder: Path, read: Read) -> None:
+    def __init__(
+        self,
+        name: Id,
+        identity: Identity,
+        board: Board,
+        folder: Path,
+        read: Read,
+        drawn: Callable[[int], bytes] = os.urandom,
+    ) -> None:
         if board.nodes.get(name) != identity.public:
             raise RefusedError(f"the roster must name node '{name}' with this identity's key")
         self._name, self._identity, self._board, self._folder, self._read = name, identity, board, folder, read
+        self._drawn = drawn
         self._runs: dict[str, _Run] = {}
 
     def step(self, message: bytes) -> bytes:
@@ -126,7 +138,10 @@ class NodeEnd:
         if run not in self._runs:
             if not begins and not (self._folder / run).exists():
                 raise RefusedError("this node has no part in that run, or the run is over")
-            self._runs[run] = _Run(run, self._name, self._identity, self._board, self._folder / run, self._read)
+            folder = self._folder / run
+            make_folder(folder)
+            secret = _secret(folder / "secret", self._drawn)
+            self._runs[run] = _Run(run, self._name, self._identity, self._board, folder, self._read, secret)
         return self._runs[run]
 
     def _end(self, run: str) -> bytes:
@@ -138,10 +153,10 @@ class NodeEnd:
 class _Run:
     """What a node keeps of one run: its secret, its journal, and what follows from them."""
 
-    def __init__(self, run: str, name: Id, identity: Identity, board: Board, folder: Path, read: Read) -> None:
+    def __init__(
+        self, run: str, name: Id, identity: Identity, board: Board, folder: Path, read: Read, secret: bytes
+    ) -> None:
         self._run, self._board, self._folder, self._read = run, board, folder, read
-        make_folder(folder)
-        secret = _secret(folder / "secret")
         publics = list(board.nodes.values())
         number = list(board.nodes).index(name) + 1
         self._key = NodeKey(secret[_OWN_BYTES:])
@@ -163,7 +178,7 @@ class _Run:
             return reply
         _check_form(header, parts, self._node.among.nodes)
         self._journal.add(message)
-        return self._answer(message)
+        return self._answer(message, header, parts)
 
     def _resume(self, lines: Iterator[bytes]) -> None:
         """Goes on where the journal ends: messages, each followed by its reply if it was given."""
@@ -171,21 +186,21 @@ class _Run:
         for message in lines:
             last, reply = message, next(lines, None)
             if reply is not None:
-                self._apply(message)
+                self._apply(*unpack(message))
                 self._taken.append((_digest(message), reply))  # as it was sent, to the byte: envelopes are random
                 last = None
         if last is not None:
-            self._answer(last)
+            self._answer(last, *unpack(last))
 
-    def _answer(self, message: bytes) -> bytes:
-        reply = self._apply(message)
+    def _answer(self, message: bytes, header: Mapping[str, Any], parts: Sequence[bytes]) -> bytes:
+        reply = self._apply(header, parts)
         self._journal.add(reply)
         self._taken.append((_digest(message), reply))
         return reply
 
-    def _apply(self, message: bytes) -> bytes:
+    def _apply(self, header: Mapping[str, Any], parts: Sequence[bytes]) -> bytes:
         try:
-            return self._reply(*unpack(message))
+            return self._reply(header, parts)
         except HushtuneError as error:
             return _refused(str(error))
         except Exception:  # it is in the journal: a node that went down by it would do so at every start
@@ -231,27 +246,28 @@ class _Stage:
         if _digest(request) != self._task.step.request:
             raise RefusedError("all submissions of a step must answer one request")
         refused = {}
-        for client, part in zip(clients, parts, strict=True):
+        room = np.empty((len(clients), self._task.voters, self._task.step.layout.size), np.uint64)  # in one piece
+        for client, part, ballots in zip(clients, parts, room, strict=True):
             try:
-                self._hold(client, part)
+                self._hold(client, part, ballots)
             except HushtuneError as error:
                 refused[client] = str(error)
         return pack({"kind": KIND, "is": "taken", "refused": refused})
 
-    def _hold(self, client: Id, part: bytes) -> None:
+    def _hold(self, client: Id, part: bytes, ballots: Elements) -> None:
         if client not in self._board.clients:
             raise RefusedError("the roster does not name this client")
         if client in self._held:
             raise RefusedError("this client's submission is here already")
-        step, task, node = self._task.step, self._task, self._node
+        step, node = self._task.step, self._node
         parcel = Delivery.from_bytes(part, node.among.nodes)
         concerning = about(step.run, step.request, client)
         public = self._board.clients[client]
         if public is not None and not verified(public, parcel.signature, parcel.signed_part(concerning)):
             raise RefusedError("a submission must be signed by its client")
         content = parcel.opened(self._key, node.number, concerning)
-        bits = received(SMALL, node.among, node.number, content, task.voters * step.layout.size)
-        self._held[client] = Held(client, parcel.root, bits.reshape(task.voters, step.layout.size))
+        ballots[:] = received(SMALL, node.among, node.number, content, ballots.size).reshape(ballots.shape)
+        self._held[client] = Held(client, parcel.root, ballots)
 
     def listed(self, clients: Sequence[str], announced: Sequence[bytes]) -> bytes:
         """Fixes the list, and begins the ceremony; a client whose submission is not here is named."""
@@ -370,11 +386,11 @@ def _remove(folder: Path) -> None:
         folder.rmdir()
 
 
-def _secret(path: Path) -> bytes:
+def _secret(path: Path, drawn: Callable[[int], bytes]) -> bytes:
     """What a node draws for one run, once."""
 
     def write(draft: Path) -> None:
-        draft.write_bytes(os.urandom(_OWN_BYTES + _KEY_BYTES))
+        draft.write_bytes(drawn(_OWN_BYTES + _KEY_BYTES))
 
     create_once(path, write, private=True)
     own(path)

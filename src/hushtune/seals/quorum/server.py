@@ -6,8 +6,9 @@ nothing if too many are.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,16 @@ import numpy as np
 from hushtune.core.errors import AbortedError, WireError
 from hushtune.core.roster import Id
 from hushtune.core.wire import pack, unpack_reply
+from hushtune.core.words import counted
 from hushtune.seals.ends import Ask, Outcome, Replies, Trip, Trips, check_enough
 from hushtune.seals.oracle import NONE, Mechanism
+from hushtune.seals.quorum.carried import Carried
 from hushtune.seals.quorum.envelopes import Submission
 from hushtune.seals.quorum.node import KIND
+from hushtune.seals.quorum.questions import GRID
 
-_CHUNK = 4096  # submissions in one message to a node
+_ROOM = 2**24  # bytes of envelopes in one message to a node, unless a single one is larger
+_BESIDE = 2**10  # bytes that go with each of them, or less
 
 Asking = Generator[Trip, Replies, Any]
 
@@ -28,36 +33,52 @@ Asking = Generator[Trip, Replies, Any]
 class QuorumServer:
     """Carries one run's messages.
 
+    Whatever it sends follows from what it got, so that a run that is taken up again sends nodes the same bytes, and
+    they answer what they answered. What clients sent is kept until then: nobody asks them twice.
+
     Args:
         run: its id.
         clients: their names, in order.
         nodes: their names, in order.
         dropouts: the share of clients that may be missing.
+        folder: where it keeps what it goes on with; None: the run is not taken up again.
     """
 
-    def __init__(self, run: str, clients: Sequence[Id], nodes: Sequence[Id], dropouts: float) -> None:
+    def __init__(
+        self, run: str, clients: Sequence[Id], nodes: Sequence[Id], dropouts: float, folder: Path | None = None
+    ) -> None:
         self._run, self._clients, self._nodes, self._dropouts = run, clients, nodes, dropouts
+        self._carried = Carried(folder)
         self._sent = 0  # messages to each node
         self._keys: list[bytes] | None = None
         self._step = -1
 
     def open(self, ask: Ask) -> Trips:
-        """What nodes open of one step: the sums, or the answers that a method asks for."""
-        self._step += 1
+        """What nodes open of one step: the sums, a form of them, or the answers that a method asks for."""
+        self._step = ask.step
         if self._keys is None:
             replies = yield from self._to_nodes("asking nodes for their keys", "key", {})
             self._keys = [replies[node] for node in self._nodes]
+        self._sent = self._carried.begin(ask.step, self._sent)
         held, missing = yield from self._collected(ask)
         bad = yield from self._together("checking ballots", "list", {"clients": held}, self._keys)
         if not isinstance(bad.get("bad"), list) or not set(map(str, bad["bad"])) <= set(held):
             raise AbortedError("nodes must say whose ballots they left out, but got something else")
         missing |= dict.fromkeys(bad["bad"], "sent what no client can send: nodes left it out")
         if ask.choose is None:
-            opened = yield from self._asked({"name": "total"})
-            return Outcome(np.array(opened, dtype=np.int64), missing, {})
+            opened = yield from self._asked({"name": "sum"}, ask.opens)
+            scale = GRID if ask.form is not None and ask.form.over is not None else None
+            values = np.array(opened, dtype=np.int64)
+            return Outcome(values / scale if scale else values, missing, {})
         ask.missing.update(missing)
         yield from self._answers(ask)
         return Outcome(np.array(ask.answers, dtype=np.int64), missing, {})
+
+    def finish(self) -> Generator[Trip, Replies, None]:
+        """Has nodes forget the run: their keys of it go, and with them what clients sent."""
+        message = pack({"kind": KIND, "run": self._run, "is": "end"})
+        yield Trip("ending", dict.fromkeys(self._nodes, message), to="nodes")
+        self._carried.forget()
 
     def close(self) -> None:
         """Does nothing: there is nothing to end."""
@@ -66,6 +87,18 @@ class QuorumServer:
 
     def _collected(self, ask: Ask) -> Generator[Trip, Replies, tuple[list[Id], dict[Id, str]]]:
         """Whose submissions all nodes hold, and why each of the others is missing."""
+        found, missing = self._carried.found(ask.step, len(self._nodes))
+        if not found:
+            found, missing = yield from self._from_clients(ask)
+            check_enough(ask.needed, len(self._clients), missing, f"answer (dropouts={self._dropouts:g})")
+            self._carried.keep(ask.step, found, missing)  # of too few nothing is kept: the next command asks again
+        for names in _portions(found):
+            missing |= yield from self._handed(ask, names, found)
+        check_enough(ask.needed, len(self._clients), missing, f"send what nodes can open (dropouts={self._dropouts:g})")
+        return [client for client in found if client not in missing], missing
+
+    def _from_clients(self, ask: Ask) -> Generator[Trip, Replies, tuple[dict[Id, Submission], dict[Id, str]]]:
+        """What clients send, in one trip."""
         assert self._keys is not None
         message = pack({"kind": KIND, "run": self._run}, ask.request, *self._keys)
         replies = yield Trip("asking clients", dict.fromkeys(self._clients, message), inputs=True)
@@ -77,12 +110,7 @@ class QuorumServer:
                 found[client] = Submission.from_bytes(replies[client], len(self._nodes))
             except WireError as error:
                 missing[client] = str(error)
-        check_enough(ask.needed, len(self._clients), missing, f"answer (dropouts={self._dropouts:g})")
-        names = list(found)
-        for at in range(0, len(names), _CHUNK):
-            missing |= yield from self._handed(ask, names[at : at + _CHUNK], found)
-        check_enough(ask.needed, len(self._clients), missing, f"send what nodes can open (dropouts={self._dropouts:g})")
-        return [client for client in names if client not in missing], missing
+        return found, missing
 
     def _handed(
         self, ask: Ask, names: list[Id], found: Mapping[Id, Submission]
@@ -121,11 +149,11 @@ class QuorumServer:
                 raise AbortedError("nodes do not say the same: nothing can be relied on")
             return first
 
-    def _asked(self, question: dict[str, Any]) -> Generator[Trip, Replies, list[int]]:
+    def _asked(self, question: dict[str, Any], count: int = 1) -> Generator[Trip, Replies, list[int]]:
         found = yield from self._together("computing", "question", {"question": question})
         values = found.get("values")
-        if not isinstance(values, list) or any(type(value) is not int for value in values):
-            raise AbortedError("nodes must open whole numbers, but got something else")
+        if not isinstance(values, list) or len(values) != count or any(type(value) is not int for value in values):
+            raise AbortedError(f"nodes must open {counted(count, 'whole number')}, but got something else")
         return values
 
     def _answers(self, ask: Ask) -> Asking:
@@ -139,24 +167,39 @@ class QuorumServer:
             except _NextQuestion as stopped:
                 question = stopped
             (value,) = yield from self._asked(question.raw)
-            ask.answers.append(question.place(value))
+            ask.answers.append(question.place(value, ask.length))
 
     def _to_nodes(
         self, name: str, what: str, fields: dict[str, Any], parts: Mapping[Id, Sequence[bytes]] | None = None
     ) -> Generator[Trip, Replies, Mapping[Id, bytes]]:
         """One message to each node; all must answer, or nothing is opened."""
         header = {"kind": KIND, "run": self._run, "is": what, "at": self._sent}
-        if what != "key":
+        if what != "key":  # which is the first message to nodes, also where a run is taken up again
             header |= {"step": self._step}
         messages = {node: pack(header | fields, *(parts or {}).get(node, ())) for node in self._nodes}
         self._sent += 1
-        replies = yield Trip(name, messages, to="nodes")
+        replies = yield Trip(name, messages, to="nodes", again=what == "round")
         for node in self._nodes:
             try:
                 unpack_reply(replies.get(node))
             except WireError as error:
                 raise AbortedError(f"all nodes must answer, but {node}: {error}; nothing is opened") from None
         return replies
+
+
+def _portions(found: Mapping[Id, Submission]) -> Iterator[list[Id]]:
+    """Clients whose envelopes go to a node in one message."""
+    portion: list[Id] = []
+    size = 0
+    for client, submission in found.items():
+        more = max(map(len, submission.envelopes)) + _BESIDE
+        if portion and size + more > _ROOM:
+            yield portion
+            portion, size = [], 0
+        portion.append(client)
+        size += more
+    if portion:
+        yield portion
 
 
 class _NextQuestion(Exception):
@@ -166,8 +209,10 @@ class _NextQuestion(Exception):
         super().__init__()
         self.raw, self._order = raw, order
 
-    def place(self, value: int) -> int:
+    def place(self, value: int, places: int) -> int:
         """The answer, from what nodes opened: a place, or how far down the order it is."""
+        if not 0 <= value < places + (self._order is not None):
+            raise AbortedError(f"nodes must open one of {places} places, but got {value}")
         if self._order is None:
             return value
         return NONE if value == 0 else self._order[value - 1]
@@ -189,7 +234,7 @@ class _Asking:
         place = self._left.pop(0)
         return None if place == NONE else place
 
-    def noisy_max(self, mechanism: Mechanism) -> int:
+    def noisy_max(self, mechanism: Mechanism | None = None) -> int:
         """The answer, if there is one."""
         if not self._left:
             raise _NextQuestion({"name": "winner"}, None)

@@ -43,6 +43,11 @@ class Crowd(NamedTuple):
         return (self.nodes - 1) // 2
 
     @property
+    def enough(self) -> int:
+        """m - t: so many nodes' noise is what the guarantee counts on."""
+        return self.nodes - self.degree
+
+    @property
     def points(self) -> Group:
         """Where nodes hold their values."""
         return tuple(range(1, self.nodes + 1))
@@ -55,7 +60,7 @@ class Crowd(NamedTuple):
 
 def crowd(nodes: int) -> Crowd:
     """So many nodes; other numbers than 3, 5 and 7 are refused."""
-    if nodes not in NODES:
+    if type(nodes) is not int or nodes not in NODES:
         raise SettingError(f"nodes must be one of {list(NODES)}, but got {nodes!r}")
     return Crowd(nodes)
 
@@ -75,12 +80,15 @@ def factors(prime: int, points: Group, at: int = 0) -> tuple[int, ...]:
 
 def value_at(field: Field, values: Mapping[int, Elements], at: int = 0) -> Elements:
     """The value at a point of the polynomials through the given ones."""
-    points = tuple(values)
-    weighted = [
-        field.mul(values[point], field.elements(factor))
-        for point, factor in zip(points, factors(field.prime, points, at), strict=True)
-    ]
-    return field.total(np.stack(weighted))
+    found: Elements = _values_at(field, values, (at,))[0]
+    return found
+
+
+def _values_at(field: Field, values: Mapping[int, Elements], points: Group) -> Elements:
+    """The values at some points, one row for each."""
+    held = np.stack(list(values.values()))
+    weights = field.elements([factors(field.prime, tuple(values), at) for at in points])
+    return field.total(field.mul(held, weights.reshape(*weights.shape, *[1] * (held.ndim - 1))), axis=1)
 
 
 def deal(field: Field, among: Crowd, secrets: Elements, randomness: Randomness) -> list[bytes]:
@@ -101,7 +109,7 @@ def deal(field: Field, among: Crowd, secrets: Elements, randomness: Randomness) 
     for point, key in enumerate(keys, 1):
         known[point] = field.uniform(key, len(secrets))
     rest = among.points[among.degree :]
-    return keys + [field.to_bytes(value_at(field, known, point)) for point in rest]
+    return keys + [field.to_bytes(share) for share in _values_at(field, known, rest)]
 
 
 def received(field: Field, among: Crowd, number: int, content: bytes, count: int) -> Elements:

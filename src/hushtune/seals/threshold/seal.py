@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 from hushtune.core.checks import number
 from hushtune.core.errors import SettingError, WireError
 from hushtune.core.roster import Roster
+from hushtune.privacy.bounds import Bound
 from hushtune.privacy.policy import Policy
 from hushtune.seals.base import UNSEEN, Protected, Seal, floor_share
 from hushtune.seals.ends import Due, Expected, Seat
@@ -113,12 +115,14 @@ class Threshold(Seal):
         """
         return found.smudging(self.deviation(form, clients), length, clients)
 
-    def traffic(self, clients: int, length: int, largest: int, request: int, pinned: bool) -> tuple[float, int]:
+    def traffic(
+        self, clients: int, bound: Bound, voters: int, largest: int, request: int, pinned: bool
+    ) -> tuple[float, int]:
         """For one sum that is opened as it is: key share and joint key, a ciphertext of two moduli, a decryption."""
         parameters = PARAMETERS[self.ring]
         polynomial = 8 * parameters.ring
         key = polynomial * (parameters.depth + 1)  # without the common half
-        pieces = -(-length // parameters.slots)
+        pieces = -(-bound.length // parameters.slots)
         return 6, 2 * key + 2 * request + pieces * (4 + 4 + 2) * polynomial
 
     def claims(self, due: Due, clients: int) -> float:
@@ -169,6 +173,8 @@ class Threshold(Seal):
         found = self.circuit(due.form, clients, due.largest, due.opens)
         return Task(found, due.form, due.largest, self.deviation(due.form, clients))
 
-    def server(self, run: str, roster: Roster, terms: str, first: int = 0) -> ThresholdServer:
+    def server(
+        self, run: str, roster: Roster, terms: str, first: int = 0, folder: Path | None = None
+    ) -> ThresholdServer:
         """The server's end, which computes on ciphertexts."""
         return ThresholdServer(run, roster, self._circuits, first)

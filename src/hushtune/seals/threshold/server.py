@@ -171,6 +171,10 @@ class ThresholdServer:
             )
         return found
 
+    def finish(self) -> Generator[Trip, Replies, None]:
+        """No trips: nobody keeps anything for the run."""
+        yield from ()
+
     def close(self) -> None:
         """Ends the evaluator's process, if there is one."""
         if self._keys is not None:

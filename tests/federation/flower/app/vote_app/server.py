@@ -42,7 +42,7 @@ def main(grid: Grid, context: Context) -> None:
     paced: Any = Paced(grid, Path(str(config["pace"])))
     settings = hushtune.flower.settings(context)
     nodes = hushtune.flower.FlowerFederation(paced, observer=ht.Silent(), **settings.federation)
-    method = ht.Vote(k=1, decode="argmax")
+    method = ht.Vote(k=1, decode=None if config["hushtune-seal"] == "quorum" else "argmax")
     result = ht.tune(nodes, CANDIDATES, method=method, observer=ht.Silent(), **settings.tune)
     result.save(str(config["out"]))
     print(result.statement)
