@@ -34,6 +34,7 @@ class Row:
 
 ROWS = (
     Row("Vote", "DP-HYPE", "vote", ht.Vote(k=2)),
+    Row('Vote(opens="winner")', "the winner only", "vote", ht.Vote(k=2, opens="winner")),
     Row("Surface", "FLoRA", "surface", ht.Surface()),
     Row('Combine("mean")', "PrivTuna", "combine", ht.Combine(most=2)),
     Row('Combine("dbscan")', "PrivTuna", "combine", ht.Combine("dbscan", most=2, cell=0.34)),
@@ -58,9 +59,9 @@ to run the same suite over a method of your own.
 - The last column is the suite that vouches for the cell. Seal `threshold` needs OpenFHE, so its working cells are run
   by `make test-mhe`, with the same checks; `make test` checks that without OpenFHE they are refused with a hint how to
   get it.
-- With epsilon, a working cell includes a measurement of the noise under its seal and unit, in sums and curators' tests
-  of the suite's own. Not measured by cells: a method's own openings, which are too short for that, and the coins of
-  secret sampling, which `tests/client/test_sampling.py` has.
+- With epsilon, a working cell includes a measurement of the noise under its seal and unit, in sums and in answers about
+  hidden sums, both of the suite's own. Not measured by cells: a method's own openings, which are too short for that,
+  and the coins of secret sampling, which `tests/client/test_sampling.py` has.
 - What is opened can differ from cell to cell. Seals `clear` and `curator` show the server more than is opened: every
   client's own contribution.
 """

@@ -51,6 +51,7 @@ from hushtune.run import tune as tune
 from hushtune.seals import Clear as Clear
 from hushtune.seals import Curator as Curator
 from hushtune.seals import Masked as Masked
+from hushtune.seals import Quorum as Quorum
 from hushtune.seals import Threshold as Threshold
 from hushtune.training import DPSGD as DPSGD
 from hushtune.training import Fitted as Fitted

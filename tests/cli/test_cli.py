@@ -198,6 +198,27 @@ def test_ledger_limit_makes_and_changes_and_refuses(hushtune: Hushtune, tmp_path
     assert hushtune("ledger", "show", path).returncode == 2
 
 
+def test_a_limit_and_a_plan_may_have_delta_0(hushtune: Hushtune, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    limit = ("ledger", "limit", path, "--epsilon", "2", "--delta", "0")
+    refused = hushtune(*limit, "--rule", "renyi")
+    assert refused.returncode == 2
+    assert "rule 'renyi' needs a limit with `delta > 0`, but got delta=0" in refused.stderr
+    assert not path.exists()
+    assert "with limit epsilon 2, delta 0" in hushtune(*limit).stdout
+    assert (
+        "limit epsilon 2, delta 0; spent epsilon 0, delta 0; left epsilon 2, delta 0"
+        in hushtune("ledger", "show", path).stdout
+    )
+    plan = ("plan", "--clients", "30", "--candidates", "9", "--epsilon", "1", "--delta", "0", "--ledger", path)
+    pure = json.loads(hushtune(*plan, "--method", "noisy-max", "--repetitions", "10", "--json").stdout)
+    assert (pure["charge"]["epsilon"], pure["charge"]["delta"]) == (1.0, 0.0)
+    assert pure["ledger"]["after"] == {"epsilon": 1.0, "delta": 0.0}
+    sums = hushtune(*plan, "--method", "surface")
+    assert (sums.returncode, sums.stdout) == (2, "")
+    assert "error: at delta=0 all that is opened must be pure, but got a sum under " in sums.stderr
+
+
 def test_an_owner_goes_on_after_a_loss_by_the_command_that_the_refusal_names(
     hushtune: Hushtune, tmp_path: Path
 ) -> None:
@@ -345,6 +366,22 @@ def test_plan_says_what_to_expect_and_touches_nothing(hushtune: Hushtune, tmp_pa
     assert bad.stderr.splitlines() == [
         "error: voters=5 needs privacy with unit='record': for unit='client' each client has one voter"
     ]
+
+
+def test_plan_says_what_a_winner_alone_takes(hushtune: Hushtune, home: Path) -> None:
+    given = ("plan", "--clients", "30", "--candidates", "30", "--repetitions", "20", "--set", "opens=winner")
+    shown = hushtune(*given, "--seal", "curator", "--delta", "0")
+    assert shown.returncode == 0, shown.stderr
+    for part in (
+        "3 votes per ballot, only the winner is opened",
+        "Noise: coins of scale 2 on each",
+        "delta 0 per client",
+    ):
+        assert part in shown.stdout, part
+    assert json.loads(hushtune(*given, "--json").stdout)["seal"]["name"] == "curator"  # what such a method takes
+    refused = hushtune(*given, "--seal", "masked")
+    assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
+    assert "opens='winner' needs somebody who keeps the sums secret" in refused.stderr
 
 
 def test_plan_says_whether_agents_hear_each_other(hushtune: Hushtune, home: Path) -> None:

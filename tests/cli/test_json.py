@@ -36,7 +36,7 @@ def test_identities_and_rosters(hushtune: Hushtune, tmp_path: Path) -> None:
     assert hushtune("identity", "show", tmp_path / "client.key").stdout == f"{made['public']}\n"
     path = tmp_path / "roster.toml"
     pinned = object_of(hushtune, "identity", "roster", path, f"a={made['public']}", f"b={'0' * 64}")
-    assert pinned == {"path": str(path), "clients": ["a", "b"], "digest": Roster.load(path).digest()}
+    assert pinned == {"path": str(path), "clients": ["a", "b"], "nodes": [], "digest": Roster.load(path).digest()}
 
 
 def test_all_ledgers_under_home(hushtune: Hushtune, home: Path) -> None:

@@ -102,7 +102,7 @@ def test_own_clients_come_from_a_factory_beside_the_study(tmp_path: Path) -> Non
     ("old", "new", "message"),
     [
         ("epsilon = 1.0", "epsilon = 0", "[privacy] `0 < epsilon < inf` must hold, but got epsilon=0"),
-        ("epsilon = 1.0", "epsilon = 1.0\ndelta = 1.5", "[privacy] `0 < delta < 1` must hold, but got delta=1.5"),
+        ("epsilon = 1.0", "epsilon = 1.0\ndelta = 1.5", "[privacy] `0 <= delta < 1` must hold, but got delta=1.5"),
         ("epsilon = 1.0", "epsilonn = 1.0", "[privacy] has an unknown key 'epsilonn'"),
         ("[privacy]", "[privcy]", "unknown table [privcy]"),
         ("k = 2", "k = 0", "[method] `k >= 1` must hold for an integer, but got k=0"),
@@ -133,6 +133,11 @@ def test_own_clients_come_from_a_factory_beside_the_study(tmp_path: Path) -> Non
         ('"sklearn.svm.SVC"', '"pathlib.Path"', "but 'pathlib.Path' is a class of another kind"),
         ("grid = { C = 2 }", "sample = -5", "[candidates] `1 <= sample <= 1048576` must hold for an integer, but got"),
         ('name = "vote"\n', "", "[method] needs the key 'name', but got ['k']"),
+        (
+            'name = "vote"\nk = 2',
+            'name = "vote"\nopens = "winner"',
+            "[method] opens='winner' needs somebody who keeps the sums secret: give seal=Curator() or seal=Quorum()",
+        ),
         ("[privacy]", "[seal]\n[privacy]", "[seal] needs the key 'name', but got []"),
         ('name = "digits"', 'name = "mnist-huge"', "[data] name must be one of"),
         ("clients = 4", "clients = 0", "[data]"),

@@ -26,7 +26,7 @@ from hushtune.testing.numbers import Numbers
 
 Patch = pytest.MonkeyPatch
 PARTIES = [ht.Clear(), ht.Masked()]
-SHARE, BY_CURATOR, ANSWER, CONTRIBUTION = Noise.share, Noise.by_curator, release._answer, release.contribution
+SHARE, BY_CURATOR, ANSWER, CONTRIBUTION = Noise.share, Noise.by_curator, release._answer, release.contributions
 VARIANCE = "must have a variance of"
 BEYOND = "noise must be what clients can send, but the run says|must be in the sum like others"
 
@@ -70,7 +70,7 @@ def one_draw_for_all_entries(patch: Patch) -> None:
 def none_from_whoever_fails(patch: Patch) -> None:
     failed: list[bool] = []
 
-    def contribution(query: Any, inside: Any, *given: Any, **named: Any) -> Any:
+    def contributions(query: Any, inside: Any, *given: Any, **named: Any) -> Any:
         vector = CONTRIBUTION(query, inside, *given, **named)
         failed[:] = [not vector.any()]
         return vector
@@ -78,7 +78,7 @@ def none_from_whoever_fails(patch: Patch) -> None:
     def share(self: Noise, honest: int, size: int, drawn: Any) -> Any:
         return SHARE(self, honest, size, drawn) * (not failed[0])
 
-    patch.setattr(release, "contribution", contribution)
+    patch.setattr(release, "contributions", contributions)
     patch.setattr(Noise, "share", share)
 
 
@@ -152,6 +152,7 @@ def test_an_unchecked_answer_under_a_curator(monkeypatch: Patch) -> None:
     [
         ("permute_and_flip", 2, "permute-and-flip"),
         ("exponential", 2, "the exponential mechanism"),
+        ("noisiest", 2, "a maximum under geometric noise"),
         ("above_threshold", 2, "a noisy threshold"),
         ("above_threshold", 1000, "a noisy threshold"),
     ],
@@ -161,12 +162,12 @@ def test_a_curators_tests_with_less_noise(name: str, factor: int, what: str, uni
     real, at = getattr(selection, name), 2 if name == "above_threshold" else 1
 
     def quieter(*given: Any) -> Any:
-        return real(*given[:at], given[at] // factor, *given[at + 1 :])
+        return real(*given[:at], max(1, int(given[at]) // factor), *given[at + 1 :])
 
     monkeypatch.setattr(selection, name, quieter)
     for mechanism, choose in MECHANISMS.items():
         monkeypatch.setitem(MECHANISMS, mechanism, quieter if choose is real else choose)  # type: ignore[arg-type]
-    with pytest.raises(AssertionError, match=f"{what} must go against the scores with chance"):
+    with pytest.raises(AssertionError, match=f"{what} must tell good scores from bad ones with chance"):
         check_tests(ht.Curator(), unit, clients=10, seed=7)
 
 

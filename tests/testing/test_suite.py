@@ -135,10 +135,10 @@ def test_a_method_that_is_not_frozen() -> None:
         name: ClassVar[str] = "test-loose"
 
         def bounds(self, candidates: ht.Candidates) -> tuple[Bound, ...]:
-            return ht.Vote(k=2).bounds(candidates)
+            return ht.Vote(k=2, opens="sum").bounds(candidates)
 
         def run(self, run: Openings) -> ht.Config:
-            return ht.Vote(k=2).run(run)
+            return ht.Vote(k=2, opens="sum").run(run)
 
     with pytest.raises(AssertionError, match="Loose must be frozen"):
         check(Loose())

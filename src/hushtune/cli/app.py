@@ -12,6 +12,7 @@ from hushtune.cli.compare import compare
 from hushtune.cli.identity import identity_app
 from hushtune.cli.ledger import ledger_app
 from hushtune.cli.mhe import mhe_app
+from hushtune.cli.node import node
 from hushtune.cli.options import (
     DATA,
     SPLITS,
@@ -101,6 +102,7 @@ def run(
 
 app.command()(plan)
 app.command()(compare)
+app.command()(node)
 
 
 @app.command("report")

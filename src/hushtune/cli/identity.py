@@ -46,29 +46,46 @@ def identity_show(
 def identity_roster(
     path: Annotated[Path, typer.Argument(help="Where the roster goes; never overwritten.")],
     client: Annotated[list[str], typer.Argument(help="NAME=PUBLICKEY for every client, in order.")],
+    node: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=PUBLICKEY@HOST:PORT",
+            help="A node that computes for the clients (hushtune node); 3, 5 or 7 of them, in order, or none.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Pin the clients' public keys in a roster file, to be given to every client."""
+    """Pin the clients' public keys, and those of any nodes, in a roster file, to be given to all of them."""
     import os
 
     from hushtune.core.errors import SettingError
     from hushtune.core.files import create_once
-    from hushtune.core.roster import Roster
+    from hushtune.core.roster import Roster, node_entry
     from hushtune.core.words import counted
+    from hushtune.seals.quorum.sharing import crowd
 
     names, keys = zip(*map(_pinned, client), strict=True)
-    roster = Roster(names, keys, os.urandom(32))
+    nodes = tuple(node_entry(name, text) for name, _, text in (entry.partition("=") for entry in node or ()))
+    if nodes:
+        crowd(len(nodes))
+    roster = Roster(names, keys, os.urandom(32), nodes)
     if not create_once(path, roster.save):
         raise SettingError(
             f"{path} exists already, and a roster is never overwritten, as clients hold on to it; "
             "give another path, or remove the file if nobody has it yet"
         )
     if json:
-        print_json({"path": str(path), "clients": names, "digest": roster.digest()})
+        named = [entry.name for entry in nodes]
+        print_json({"path": str(path), "clients": names, "nodes": named, "digest": roster.digest()})
     else:
         print(
-            f"made {path} with {counted(len(keys), 'client')}; "
-            "give it to every client by a way the server does not control"
+            f"made {path} with {counted(len(keys), 'client')}"
+            + (
+                f" and {counted(len(nodes), 'node')}; give it to every client and node"
+                if nodes
+                else "; give it to every client"
+            )
+            + " by a way the server does not control"
         )
 
 

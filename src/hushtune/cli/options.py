@@ -36,7 +36,7 @@ DATA = [
 ]
 SPLITS = ["iid", "dirichlet:", "quantity:", "noise:", "imb1", "imb2"]
 METHODS = ["combine", "noisy-max", "propose-test", "surface", "thompson", "vote"]
-SEALS = ["clear", "curator", "masked", "threshold"]
+SEALS = ["clear", "curator", "masked", "quorum", "threshold"]
 UNITS = ["client", "record"]
 NEIGHBOURS = ["replace-one", "add-remove", "zero-out"]
 RULES = ["sums", "renyi"]

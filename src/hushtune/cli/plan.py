@@ -42,7 +42,8 @@ def plan(
     seal: Annotated[
         str | None,
         typer.Option(
-            help="masked, clear, curator or threshold. Default: what the method takes.", autocompletion=among(SEALS)
+            help="masked, clear, curator, quorum or threshold. Default: what the method takes.",
+            autocompletion=among(SEALS),
         ),
     ] = None,
     dropouts: Annotated[
@@ -77,7 +78,7 @@ def plan(
     given = method_given({**_named("--set", settings, "k=3", tuple(named)), **named})
     shares = {name: share for name, share in (("dropouts", dropouts), ("corrupt", corrupt)) if share is not None}
     if seal is None:
-        seal = "curator" if given.asks_curator else default_seal().name
+        seal = "curator" if given.consults else default_seal().name
     found = expect(
         clients,
         candidates,

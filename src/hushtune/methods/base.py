@@ -92,7 +92,8 @@ class Openings(Protocol):
         ...
 
     def consult(self, query: Query, choose: Choose) -> int:
-        """Lets a trusted curator answer the tests that `choose` makes of all clients' scores; opens the answers.
+        """Lets whoever keeps the sums secret, a curator or nodes, answer the questions that `choose` asks about all
+        clients' scores; opens the answers. Without epsilon they are exact.
 
         Args:
             query: with a bound that announces tests, as `Scores` does.
@@ -138,6 +139,20 @@ class Openings(Protocol):
         ...
 
 
+def check_secret(what: str, seal: Seal) -> None:
+    """Refuses a seal under which nobody answers questions about sums that stay hidden.
+
+    Args:
+        what: needs such answers, in words.
+        seal: the run's.
+    """
+    if not seal.mechanisms:
+        raise SettingError(
+            f"{what} needs somebody who keeps the sums secret: give seal=Curator() or seal=Quorum(), but got seal "
+            f"'{seal.name}'"
+        )
+
+
 METHOD_CLASSES: Registry[Method] = Registry("method", own="hushtune.methods.registry", group="hushtune.methods")
 
 
@@ -150,7 +165,6 @@ class Method(ABC):
 
     name: ClassVar[str]
     adaptive: ClassVar[bool] = False  # whether clients may search a space on their own instead of scoring candidates
-    asks_curator: ClassVar[bool] = False  # whether it needs somebody who answers tests of sums that are never opened
     losses: tuple[float, float] = (0.0, 1.0)  # the smallest and the largest loss that pairs of its clients can have
     voters: int = 1  # how many parts of a client's rows answer for themselves; 1: the client answers as a whole
 
@@ -249,8 +263,17 @@ class Method(ABC):
         return ()
 
     @property
-    def drawn(self) -> str:
-        """What the noise is that answers to tests are given under, in words; empty if nothing is tested."""
+    def consults(self) -> bool:
+        """Whether it asks questions about sums that are never opened: somebody must keep them secret and answer."""
+        return False
+
+    def drawn(self, seal: Seal, scale: float) -> str:
+        """What the noise is that such answers are given under, in words; empty if nothing is asked.
+
+        Args:
+            seal: the run's, which has mechanisms of its own.
+            scale: of the noise, in steps of the scores.
+        """
         return ""
 
     @property

@@ -42,6 +42,14 @@ class Study:
         if not isinstance(self.method, Method):
             raise SettingError(f"method must be a method such as Vote(), but got {self.method!r}")
 
+    def seated(self, nodes: int) -> Study:
+        """The study for a roster that names so many nodes, 0 if none.
+
+        Args:
+            nodes: how many.
+        """
+        return replace(self, seal=(self.seal or default_seal()).seated(nodes))
+
     def settled(self, clients: int) -> Settled:
         """The study with everything filled in that follows from public facts, or a refusal.
 

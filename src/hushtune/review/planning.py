@@ -51,7 +51,7 @@ def plan(
         candidates: the public list, or how many there will be (then taken to have two knobs).
         privacy: the guarantee wanted.
         method: what would be run. Default: `Vote()`, for which both ways to decode are looked at, and other k.
-        seal: how contributions stay hidden. Default: `Masked()`; `Curator()` for a method that asks a curator.
+        seal: how contributions stay hidden. Default: `Masked()`; `Curator()` for a method that asks about hidden sums.
         pinned: whether identities will be pinned.
         ledger: the ledger that would be charged; it is read only.
         assume: what is assumed about clients. For `Vote`: `good`, how many candidates are good (one in 20, unless
@@ -72,7 +72,7 @@ def plan(
     method = method if method is not None else Vote()
     if not isinstance(candidates, Candidates | Space):
         candidates = _stand_in(integer("candidates", candidates, 2, 10_000))
-    study = Study(candidates, method, privacy, seal or (Curator() if method.asks_curator else default_seal()))
+    study = Study(candidates, method, privacy, seal or (Curator() if method.consults else default_seal()))
     settled = study.settled(clients)
     settled.facts.seal.check(clients)
     if (left := left_in(ledger)) is not None:

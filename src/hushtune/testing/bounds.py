@@ -13,7 +13,7 @@ from hushtune.core.arrays import IntArray
 from hushtune.core.errors import BoundError, SettingError
 from hushtune.core.randomness import SystemRandomness
 from hushtune.privacy.accounting import Neighbours
-from hushtune.privacy.bounds import Bound, Scores
+from hushtune.privacy.bounds import Bound
 from hushtune.privacy.decimals import named
 from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.events.sums import Event, GaussianVector, SkellamShift, SkellamVector
@@ -68,6 +68,7 @@ def _check_limits(bound: Bound, vectors: list[IntArray]) -> None:
 def _check_defaults(bound: Bound) -> None:
     expect(bound.length >= 1, f"a bound must have a length of at least 1, but got {bound.length}")
     expect(type(bound.tests) is int and bound.tests >= 0, f"tests must be 0 or more, but got {bound.tests!r}")
+    expect(type(bound.only_max) is bool, f"only_max must be a bool, but got {bound.only_max!r}")
     expect(0 < bound.rate <= 1, f"a rate must be above 0 and at most 1, but got {bound.rate}")
     default = bound.default(SystemRandomness())
     expect(passes(bound, default), f"{bound} refuses its own default {default}")
@@ -156,7 +157,7 @@ def _covers(bound: Bound, event: Event, moved: IntArray, noise: Noise) -> NDArra
         case PureTests():
             expect(event.times == bound.tests, f"{bound}: {bound.tests} tests cost {event.times} answers")
             apart = moved.max(axis=1) - moved.min(axis=1)  # for noisy maxima; a threshold stays where it is
-            reach = apart if not isinstance(bound, Scores) or bound.only_max else 2 * most
+            reach = apart if bound.only_max else 2 * most
             return np.asarray(reach <= math.floor(named(event.epsilon) * Fraction(noise.scale)))
         case _:
             raise AssertionError(f"this suite knows no event '{event.name}': its bound needs a test of its own")

@@ -81,7 +81,12 @@ class Cell:
     @property
     def clients(self) -> int:
         """How many there are."""
-        return FEW if self.seal.computes else CLIENTS
+        return FEW if self._keyed else CLIENTS
+
+    @property
+    def _keyed(self) -> bool:
+        """Whether every client makes keys in a process of its own, as it does where none but they compute."""
+        return self.seal.computes and not self.seal.served_by
 
     def __str__(self) -> str:
         return f"{self.method.name} {self.seal.name} {self.noise}"
@@ -101,7 +106,7 @@ class Cell:
             try:
                 room.check()
                 if self.privacy is not None:
-                    measured(self.seal, self.privacy.unit, FEW if self.seal.computes else MANY)
+                    measured(self.seal, self.privacy.unit, FEW if self._keyed else MANY)
             except AssertionError as error:
                 raise AssertionError(f"{self}: {error}") from error
             except Exception as error:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hushtune.client.query import Query, query_from_json, query_to_json
+from hushtune.core.arrays import IntArray
 from hushtune.core.space import Candidates, Config
 from hushtune.methods.base import Method, Openings
 from hushtune.privacy.bounds import Bound
@@ -64,7 +65,8 @@ def words(query: Query, opened: Opened) -> str:
     if opened.own is not None:
         return f"each client's own: {query.meaning}"
     if ANSWERS in opened.blocks:
-        return f"answers to tests of the summed {query.meaning}"
+        only = query.bound.only_max and query.bound.tests == 1
+        return f"{'the winner of' if only else 'answers to tests of'} the summed {query.meaning}"
     form = form_from_json(opened.form)
     return f"summed {query.meaning}" if form is None else f"{form.words}, of the summed {query.meaning}"
 
@@ -120,14 +122,16 @@ def check_no_trace(first: Result, failed: Result) -> None:
 def _visible(result: Result) -> dict[str, Any]:
     """A result without its noisy values and what was computed from them, which `verify` computes again.
 
-    Sizes stay: how many openings, values and answers there are, and everybody's name. But how many answers a curator
-    gives, how large a second query is, and so the bytes sent, may follow from what was opened before.
+    Sizes stay: how many openings, values and answers there are, and everybody's name. But how many answers to tests are
+    given, how large a second query is, and so the bytes sent, may follow from what was opened before.
     """
     raw = result.to_json()
     for name in ("run", "config", "index", "notes", "statement"):
         del raw[name]
     if raw["ledger"] is not None:
         del raw["ledger"]["id"]  # drawn when it was made
+    for node in raw["clients"]["nodes"]:
+        del node["key"]  # made with its home
     followed = len(result.opened) > 1 or ANSWERS in result.opened[0].blocks
     raw["opened"] = [(o.query, o.noise_variance, o.answered, o.own, o.form) for o in result.opened]
     raw["opened"] += [] if followed else [_lengths(o) for o in result.opened]
@@ -138,24 +142,46 @@ def _visible(result: Result) -> dict[str, Any]:
     return {**raw, "traffic": traffic}
 
 
-def check_exact(result: Result, replay: Replay, probed: Callable[[Replay], Result]) -> None:
-    """Without epsilon a seal opens the very sums that clients would send in the clear.
+def check_exact(
+    result: Result,
+    replay: Replay,
+    probed: Callable[[Sequence[Query]], Result],
+    summed: Callable[[Query], IntArray],
+) -> None:
+    """Without epsilon a seal opens the very sums that clients would send in the clear, or their very winner.
 
     Not compared: clients' own answers, which are opened in the clear as they are; and queries of agents whose answers
     depend on coins of their own, and so differ from run to run: those carry the run's id.
+
+    Args:
+        result: of the run.
+        replay: its decision once more.
+        probed: opens the sums of queries in the clear.
+        summed: the sum that a query would have, where it is never opened.
     """
     expect(all(opened.noise_variance == 0 for opened in result.opened), "without epsilon there must be no noise")
     agents = any(query.own_run is not None for query in replay.queries)
     if result.seal.shows_each or agents:
         return
-    for opened, clear in zip(result.opened, probed(replay).opened, strict=True):
-        form = form_from_json(opened.form)
-        if form is None:
-            expect(
-                opened.blocks == clear.blocks, f"the sum of '{opened.query}' must be exact: {asdict(opened)['blocks']}"
-            )
-            continue
-        wanted = form.of({name: np.array(values) for name, values in clear.blocks.items()})
-        error = float(np.abs(np.array(opened.blocks[form.block]) - wanted).max())
-        limit = _QUOTIENT_ERROR if form.over is not None else 0.0
-        expect(error <= limit, f"'{opened.query}', {form.words}: an error of {error:.3g}, more than {limit}")
+    pairs = list(zip(replay.queries, result.opened, strict=True))
+    for query, opened in pairs:
+        if ANSWERS in opened.blocks:
+            winner = int(np.argmax(summed(query)))
+            expect(opened.blocks[ANSWERS] == [winner], f"the winner of '{query.name}' must be exact")
+    sums = [(query, opened) for query, opened in pairs if ANSWERS not in opened.blocks]
+    if sums:
+        clear = probed([query for query, _ in sums])
+        for (_, opened), known in zip(sums, clear.opened, strict=True):
+            _check_sum(opened, known)
+
+
+def _check_sum(opened: Opened, clear: Opened) -> None:
+    """An opened sum, or a form of it, against the sum in the clear."""
+    form = form_from_json(opened.form)
+    if form is None:
+        expect(opened.blocks == clear.blocks, f"the sum of '{opened.query}' must be exact: {asdict(opened)['blocks']}")
+        return
+    wanted = form.of({name: np.array(values) for name, values in clear.blocks.items()})
+    error = float(np.abs(np.array(opened.blocks[form.block]) - wanted).max())
+    limit = _QUOTIENT_ERROR if form.over is not None else 0.0
+    expect(error <= limit, f"'{opened.query}', {form.words}: an error of {error:.3g}, more than {limit}")

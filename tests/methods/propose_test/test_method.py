@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -39,6 +39,14 @@ CANDIDATES = SPACE.grid(x=5)
 RECORD = ht.Privacy(5.0, unit="record")
 CURATOR = ht.Curator()
 METHODS: list[Any] = [ht.ProposeTest(), ht.NoisyMax(), ht.NoisyMax(mechanism="exponential")]
+GEOMETRIC = ht.NoisyMax(mechanism="geometric")
+
+
+class Geometric(ht.Curator):
+    """A seal with one mechanism, as nodes have."""
+
+    name: ClassVar[str] = "test-geometric"
+    mechanisms: ClassVar[Any] = ("geometric",)
 
 
 class Loss:
@@ -299,6 +307,16 @@ def test_a_filter_that_cannot_begin_says_what_would_be_enough(epsilon0: float) -
         (lambda: ht.ProposeTest(losses=(1.0, 0.0)), "losses"),
         (lambda: ht.ProposeTest(losses=(0.0, math.inf)), "losses"),
         (lambda: ht.NoisyMax(mechanism="laplace"), "mechanism"),  # type: ignore[arg-type]
+        (
+            lambda: ht.NoisyMax(mechanism="exponential").settled(facts(seal=Geometric())),
+            r"mechanism must be one of \['geometric'\] under seal 'test-geometric', but got 'exponential'",
+        ),
+        (  # more noise than geometric draws have: refused before anything is spent
+            lambda: ht.NoisyMax(mechanism="geometric", validation=1_000).settled(
+                facts(clients=10**6, privacy=ht.Privacy(0.001, unit="record"))
+            ),
+            "choose another epsilon or coarser scores",
+        ),
         (lambda: ht.NoisyMax(voters=-1), "voters"),
         (lambda: ht.NoisyMax(validation=-5), "validation"),
         (lambda: ht.ProposeTest(default=5).settled(facts()), "default < 5"),
@@ -311,18 +329,46 @@ def test_impossible_settings_are_refused(make: Callable[[], Any], message: str) 
         make()
 
 
+def test_the_mechanism_is_the_seals_own_unless_one_is_named() -> None:
+    for method, seal, mechanism in (
+        (ht.NoisyMax(), CURATOR, "permute-and-flip"),
+        (ht.NoisyMax(), Geometric(), "geometric"),
+        (GEOMETRIC, CURATOR, "geometric"),
+        (METHODS[2], CURATOR, "exponential"),
+    ):
+        known = facts(seal=seal)
+        settled = method.settled(known)
+        assert settled.mechanism == mechanism
+        assert settled.settled(known) == settled
+        assert method_from_json(json.loads(json.dumps(settled.to_json()))) == settled
+        words = {
+            "permute-and-flip": "coins of scale 8 on each candidate's score (permute-and-flip)",
+            "exponential": "coins of scale 8 on each candidate's score (the exponential mechanism)",
+            "geometric": "geometric noise of scale 8 on each candidate's score",
+        }
+        assert settled.drawn(seal, 8.0) == words[mechanism]
+
+
+@pytest.mark.parametrize("seal", [CURATOR, Geometric()], ids=lambda seal: seal.name)
+def test_a_geometric_maximum_is_run_and_verified(seal: ht.Seal, tmp_path: Path) -> None:
+    result = tune(method=GEOMETRIC, seal=seal, privacy=ht.Privacy(5.0, 0), folder=tmp_path / "run")
+    assert (result.spent.epsilon, result.spent.delta) == (5.0, 0.0)
+    assert "Noise: exact geometric noise of scale 409.6 on each candidate's score" in result.statement
+    assert all(check.holds for check in ht.verify(tmp_path / "run"))
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"privacy": None}, "curator"),
         ({"privacy": None, "seal": ht.Clear()}, "needs privacy"),
-        ({"seal": ht.Clear()}, r"give seal=Curator\(\)"),
+        ({"seal": ht.Clear()}, r"somebody who keeps the sums secret: give seal=Curator\(\) or seal=Quorum\(\)"),
         ({"seal": ht.Masked()}, r"give seal=Curator\(\)"),
         ({"seal": None}, r"give seal=Curator\(\)"),
     ],
 )
-def test_a_guarantee_and_a_trusted_server_are_needed(
+def test_a_guarantee_and_somebody_who_keeps_secrets_are_needed(
     method: Any, changes: dict[str, Any], message: str, home: Path
 ) -> None:
     with pytest.raises(ht.SettingError, match=message):

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import hushtune as ht
+from hushtune.core.randomness import SimulatedRandomness
 from hushtune.methods.propose_test.plan import SelectionPlan
 from hushtune.privacy.accounting import epsilon_of
 from hushtune.privacy.events.answers import PureTests
+from hushtune.seals.oracle import MECHANISMS
 
 PRIVACY = ht.Privacy(2.0, 1e-5, "record")
 
@@ -53,18 +55,15 @@ def test_the_charge_is_what_the_run_will_cost(tmp_path: Path) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("mechanism", ["permute-and-flip", "exponential"])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_simulated_maximum_is_chosen_as_often_as_a_real_one(mechanism: Any) -> None:
     """Mean gaps of 2,000 simulated and 2,000 real choices, within 6 standard errors: false alarms below 1e-8."""
-    from hushtune.core.randomness import SimulatedRandomness
-    from hushtune.privacy.noise import selection
-
     found = ht.plan(1, 8, privacy=PRIVACY, method=ht.NoisyMax(20, mechanism), repetitions=2_000)
     assert isinstance(found, SelectionPlan)
     steps = 1_024 * 20
     sums = np.rint(np.linspace(0.45, 0.95, 8) * steps).astype(np.int64)
     scale, source = round(2 * 1_024 / found.chance.epsilon0), SimulatedRandomness(1, mechanism)
-    choose = {"permute-and-flip": selection.permute_and_flip, "exponential": selection.exponential}[mechanism]
+    choose = MECHANISMS[mechanism]
     gaps = np.array([0.95 - sums[choose(sums, scale, source)] / steps for _ in range(2_000)])
     assert abs(gaps.mean() - found.chance.gap) < 6 * np.sqrt(2) * gaps.std() / np.sqrt(2_000)
 

@@ -12,11 +12,14 @@ from tests.conftest import PRIVACY, Make, tune
 import hushtune as ht
 from hushtune.client.party import Party
 from hushtune.client.query import query_from_json, query_to_json
-from hushtune.methods.vote.ballots import Approvals, SoftVotes, TopVotes
+from hushtune.methods.vote.ballots import Approvals, GradedVotes, SoftVotes, TopVotes
+from hushtune.privacy.events.answers import PureTests
+from hushtune.privacy.noise.base import Noise
 from hushtune.testing import check_query
 
 NAN, INF = float("nan"), float("inf")
 CANDIDATES = ht.Space(x=ht.Int(0, 4)).grid()
+WINNERS = (TopVotes(3, CANDIDATES, 7, 1), Approvals(3, 0.05, CANDIDATES, 7, 1), GradedVotes(0.1, CANDIDATES, 7))
 
 
 class Losses:
@@ -80,19 +83,65 @@ def test_whatever_the_losses_are_a_soft_ballot_is_within_its_bound(losses: list[
             pytest.fail("a soft ballot broke its bound")
 
 
+@pytest.mark.parametrize(
+    ("losses", "expected"),
+    [
+        ([0.10, 0.20, 0.11, 0.15, 0.90], [15, 0, 14, 8, 0]),  # 13.5 and 7.5 are rounded up
+        ([0.10, 0.10, 0.10, 0.10, 0.10], [15] * 5),
+        ([-INF, 0.50, NAN, 0.52, INF], [0, 15, 0, 12, 0]),  # what failed is no best, and gets nothing
+        ([1e308, -1e308, 1e308, 1.0, NAN], [0, 15, 0, 0, 0]),  # a difference that no float holds
+        ([NAN, INF, -INF, NAN, NAN], [0] * 5),
+    ],
+)
+def test_grades_fall_from_the_voters_best_and_end_within(losses: list[float], expected: list[int]) -> None:
+    assert votes_of(GradedVotes(0.1, CANDIDATES, 0), losses) == expected
+
+
+@settings(max_examples=300)
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=5, max_size=5), st.floats(1e-9, 1e6))
+def test_whatever_the_losses_are_grades_are_within_their_bound(losses: list[float], within: float) -> None:
+    found = votes_of(GradedVotes(within, CANDIDATES, 0), losses)
+    known = [grade for grade, loss in zip(found, losses, strict=True) if np.isfinite(loss)]
+    assert max(found) == (15 if known else 0)
+
+
+@pytest.mark.parametrize("within", [0, -0.1, NAN, INF, "x", None])
+def test_a_range_of_grades_from_the_wire_is_checked(within: Any) -> None:
+    with pytest.raises(ht.SettingError, match="within"):
+        query_from_json({**query_to_json(GradedVotes(0.1, CANDIDATES, 7)), "within": within})
+
+
+@pytest.mark.parametrize("query", WINNERS, ids=lambda query: query.name)
+def test_a_winners_ballot_has_no_sum_to_open(query: Any) -> None:
+    """One answer, pure, at exactly the epsilon asked for; under noise of parties there is none."""
+    assert (query.bound.tests, query.bound.only_max) == (1, True)
+    for change, reach in (("replace-one", 2), ("zero-out", 1)):
+        event = query.bound.event(Noise(4.0, "nodes", 3), change)
+        assert event == PureTests(reach * query.bound.largest / 4.0, 1)
+    with pytest.raises(ht.SettingError, match="keeps the sums secret"):
+        query.bound.event(Noise(4.0), "replace-one")
+
+
+@pytest.mark.parametrize("tests", [-1, 1.5, "1", True, None])
+def test_the_number_of_places_from_the_wire_is_checked(tests: Any) -> None:
+    for query in WINNERS[:2]:
+        with pytest.raises(ht.SettingError, match="tests"):
+            query_from_json({**query_to_json(query), "tests": tests}).bound  # noqa: B018
+
+
 def test_what_failed_is_never_approved() -> None:
     assert votes_of(Approvals(5, 1e308, CANDIDATES, 0), [1e308, INF, NAN, 1.79e308, 5e307]) == [1, 0, 0, 0, 1]
 
 
 @pytest.mark.parametrize("seed", ["x", None, 1.5, -1, 2**63, [1], True])
 def test_a_seed_from_the_wire_is_checked(seed: Any) -> None:
-    for query in (Approvals(3, 0.05, CANDIDATES, 7), SoftVotes(CANDIDATES, 7), TopVotes(3, CANDIDATES, 7)):
+    for query in (*WINNERS, Approvals(3, 0.05, CANDIDATES, 7), SoftVotes(CANDIDATES, 7), TopVotes(3, CANDIDATES, 7)):
         with pytest.raises(ht.SettingError, match="seed"):
             query_from_json({**query_to_json(query), "seed": seed})
 
 
 def test_queries_conform() -> None:
-    for query in (Approvals(3, 0.05, CANDIDATES, 7), SoftVotes(CANDIDATES, 7)):
+    for query in (Approvals(3, 0.05, CANDIDATES, 7), SoftVotes(CANDIDATES, 7), *WINNERS):
         check_query(query)
 
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from hushtune.client.trials import TrialStore
 from hushtune.core.randomness import SimulatedRandomness
 from hushtune.core.secret import Secret
 from hushtune.methods.base import Facts
+from hushtune.methods.registry import method_from_json
 from hushtune.methods.vote.ballots import TopVotes
 from hushtune.run.replay import Replay
 
@@ -107,7 +110,7 @@ def test_both_decodings_read_the_same_opened_counts() -> None:
     candidates = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=21)
     votes = [0, 0, 9, 0, 0, 0, 0, 0, 0, 3, 6, 7, 6, 4, 0, 0, 0, 0, 0, 0, 0]
     opened = [Opened("top-votes", {"votes": votes}, 4.0, 30)]
-    arms = ht.Vote(1).variants()
+    arms = ht.Vote(1, opens="sum").variants()
     chosen = {name: arm.run(Replay("", candidates, ht.Search(), 1, opened)) for name, arm in arms.items()}
     assert chosen == {"argmax": candidates[2], "smooth": candidates[11]}
 
@@ -122,7 +125,12 @@ def test_both_decodings_read_the_same_opened_counts() -> None:
         ({"decode": "best"}, "decode must be one of"),
         ({"ballot": "secret"}, "ballot must be one of"),
         ({"ballot": "soft", "k": 3}, "a soft ballot has no k"),
-        ({"tolerance": -1.0}, "tolerance"),
+        ({"ballot": "approval", "tolerance": -1.0}, "tolerance"),
+        ({"ballot": "soft", "tolerance": 0.0}, "0 < tolerance"),
+        ({"tolerance": 0.1}, "tolerance is for ballot='approval', or for ballot='soft' with opens='winner', but got"),
+        ({"ballot": "soft", "opens": "sum", "tolerance": 0.1}, "got tolerance=0.1, ballot='soft', opens='sum'"),
+        ({"opens": "votes"}, r"opens must be one of \['winner', 'sum'\], but got 'votes'"),
+        ({"opens": "winner", "decode": "smooth"}, "decode is for opens='sum': .* but got decode='smooth'"),
     ],
 )
 def test_bad_settings(arguments: dict[str, Any], message: str) -> None:
@@ -144,7 +152,7 @@ GRID = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=100)
 def test_the_paper_is_one_argument_away() -> None:
     for clients, privacy in ((10, ht.Privacy(0.1)), (1_000, ht.Privacy(3.0)), (5, None)):
         published = ht.Vote(decode="argmax").settled(facts(GRID, clients, privacy))
-        assert published == ht.Vote(5, decode="argmax")
+        assert published == ht.Vote(5, decode="argmax", opens="sum")
         assert published.query(GRID, 0) == TopVotes(5, GRID, 0)
 
 
@@ -173,6 +181,73 @@ def test_the_default_k_follows_from_public_numbers(
     assert ht.Vote(7).settled(facts(grid, clients, privacy)).k == 7
 
 
+@dataclass(frozen=True)
+class Computing(ht.Curator):
+    """A seal that computes without anybody seeing the sums, as far as methods can tell."""
+
+    name: ClassVar[str] = "test-computing"
+    computes: ClassVar[bool] = True
+    mechanisms: ClassVar[Any] = ("geometric",)
+
+
+SETTLED: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
+    (ht.Masked(), {}, {"opens": "sum", "decode": "smooth", "k": 5, "tolerance": None}),
+    (ht.Curator(), {}, {"opens": "sum", "decode": "smooth", "k": 5, "tolerance": None}),
+    (ht.Curator(), {"opens": "winner"}, {"opens": "winner", "decode": None, "k": 10, "tolerance": None}),
+    (Computing(), {}, {"opens": "winner", "decode": None, "k": 10, "tolerance": None}),
+    (Computing(), {"opens": "sum"}, {"opens": "sum", "decode": "smooth", "k": 5, "tolerance": None}),
+    (Computing(), {"k": 60}, {"opens": "winner", "decode": None, "k": 60, "tolerance": None}),
+    (ht.Masked(), {"ballot": "approval"}, {"opens": "sum", "decode": "smooth", "k": 5, "tolerance": 0.01}),
+    (Computing(), {"ballot": "approval"}, {"opens": "winner", "decode": None, "k": 10, "tolerance": 0.01}),
+    (Computing(), {"ballot": "soft"}, {"opens": "winner", "decode": None, "k": None, "tolerance": 0.1}),
+    (ht.Masked(), {"ballot": "soft"}, {"opens": "sum", "decode": "smooth", "k": None, "tolerance": None}),
+    (ht.Curator(), {"ballot": "soft", "opens": "winner", "tolerance": 0.3}, {"tolerance": 0.3}),
+]
+
+
+@pytest.mark.parametrize(("seal", "given", "expected"), SETTLED, ids=str)
+def test_what_is_opened_follows_from_the_seal(seal: Any, given: dict[str, Any], expected: dict[str, Any]) -> None:
+    """And what was settled once stays as it is, also as JSON: `verify` settles it again."""
+    known = Facts(GRID, 100, ht.Privacy(1.0), seal, ht.Search())
+    method = ht.Vote(**given).settled(known)
+    assert {name: getattr(method, name) for name in expected} == expected
+    assert method.settled(known) == method
+    assert method_from_json(json.loads(json.dumps(method.to_json()))) == method
+    assert method.consults == (method.opens == "winner")
+    assert {bool(bound.tests) for bound in method.bounds(GRID)} == {method.consults}
+
+
+@pytest.mark.parametrize("privacy", [None, ht.Privacy(0.25, 0)])
+def test_a_winner_needs_no_gaussian_estimate_of_its_noise(privacy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With delta 0, or without epsilon, there is none."""
+    monkeypatch.setattr("hushtune.methods.vote.method.gaussian_start", None)
+    for size, k in ((1, 1), (6, 1), (15, 2), (100, 10), (1_000, 100)):
+        grid = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=size)
+        assert ht.Vote().settled(Facts(grid, 3, privacy, Computing(), ht.Search())).k == k
+
+
+@pytest.mark.parametrize("seal", [ht.Masked(), ht.Clear(), ht.Threshold()], ids=lambda seal: seal.name)
+def test_a_winner_needs_somebody_who_keeps_the_sums_secret(seal: ht.Seal) -> None:
+    wanted = rf"opens='winner' needs .*: give seal=Curator\(\) or seal=Quorum\(\), but got seal '{seal.name}'"
+    with pytest.raises(ht.SettingError, match=wanted):
+        ht.Vote(opens="winner").settled(Facts(GRID, 100, ht.Privacy(1.0), seal, ht.Search()))
+
+
+def test_what_does_not_go_with_what_the_seal_opens_is_refused() -> None:
+    known = Facts(GRID, 100, ht.Privacy(1.0), Computing(), ht.Search())
+    with pytest.raises(ht.SettingError, match="decode is for opens='sum'"):
+        ht.Vote(decode="argmax").settled(known)
+    with pytest.raises(ht.SettingError, match="tolerance is for"):
+        ht.Vote(ballot="soft", tolerance=0.1).settled(facts(GRID, 100, None))
+
+
+def test_words_for_the_noise_are_the_seals_own() -> None:
+    vote = ht.Vote(2, opens="winner")
+    assert vote.drawn(ht.Curator(), 8.0) == "coins of scale 8 on each candidate's score (permute-and-flip)"
+    assert vote.drawn(Computing(), 8.0) == "geometric noise of scale 8 on each candidate's score"
+    assert ht.Vote(2, opens="sum").drawn(ht.Curator(), 8.0) == ""
+
+
 def test_voters_count_as_clients_do() -> None:
     privacy = ht.Privacy(1.0, unit="record")
     assert ht.Vote().settled(facts(GRID, 10, privacy)).k == 15  # noise 11.8
@@ -193,5 +268,11 @@ def test_a_result_names_the_k_in_use(make_clients: Callable[..., list[ht.Client]
 
 
 def test_variants_read_the_same_sum() -> None:
-    for method in (ht.Vote(15), ht.Vote(ballot="soft"), ht.Vote(7, ballot="approval"), ht.Vote(3, decode="argmax")):
+    given: list[dict[str, Any]] = [
+        {"k": 15},
+        {"ballot": "soft"},
+        {"k": 7, "ballot": "approval"},
+        {"k": 3, "decode": "argmax"},
+    ]
+    for method in (ht.Vote(**fields, opens="sum") for fields in given):
         assert {arm.query(GRID, 0) for arm in method.variants().values()} == {method.query(GRID, 0)}

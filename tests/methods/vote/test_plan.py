@@ -67,7 +67,7 @@ def test_of_other_ballots_only_the_cost_is_known(ballot: Any) -> None:
 @pytest.mark.parametrize("clients", [12, 50])
 def test_traffic_is_what_the_protocol_sends(clients: int) -> None:
     (measured,) = rows([clients], None, 30, Silent())
-    _, expected = ht.Masked().traffic(clients, 30, 32, len(b"request"), pinned=True)
+    _, expected = ht.Masked().traffic(clients, KHot(1, 30), 1, 32, len(b"request"), pinned=True)
     assert expected == pytest.approx(measured["bytes_per_client"], rel=0.03)
 
 

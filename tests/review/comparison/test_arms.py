@@ -65,7 +65,7 @@ def test_every_combination_is_run_or_refused_with_its_reason(found: ht.Compariso
     assert len(found.arms) == 8
     assert all((arm.result is None) == (arm.refused is not None) for arm in found.arms)
     refused = {(arm.method, arm.seal, arm.privacy): arm.refused for arm in found.arms if arm.refused}
-    assert "needs a server that is trusted" in refused["noisy-max", "masked", PRIVACIES[0]]
+    assert "needs somebody who keeps the sums secret" in refused["noisy-max", "masked", PRIVACIES[0]]
     assert "is for a server that adds noise" in refused["vote(k=1)", "curator", None]
     assert [(arm.method, arm.seal) for arm in found.ran] == [
         ("vote(k=1)", "masked"),
@@ -181,7 +181,7 @@ def test_the_page_shows_all_arms_and_what_was_refused(
         assert arm.folder is not None
         assert f"arms/{arm.folder}/report.html" in content
         assert (folder / "arms" / arm.folder / "report.html").exists()
-    assert "needs a server that is trusted" in content
+    assert "needs somebody who keeps the sums secret" in content
     assert "SIMULATION" in content
     assert "<script" not in content
     assert (folder / "comparison.svg").read_text().count("<polyline") >= 4

@@ -1,1 +1,1 @@
-"""Tests of mean scores by a curator: propose-test (Ding and Wu), and the noisy maximum."""
+"""Tests of mean scores by a curator or by nodes: propose-test (Ding and Wu), and the noisy maximum."""

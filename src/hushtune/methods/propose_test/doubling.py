@@ -7,6 +7,7 @@ does not hold.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -58,6 +59,7 @@ def simulate(
     runs: int,
     seed: int,
     watch: Callable[[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]], None] | None = None,
+    shape: float = 1.0,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Many runs on known utilities, with Laplace noise from a seed: for planning and for figures, never for privacy.
 
@@ -71,6 +73,7 @@ def simulate(
         runs: how many.
         seed: of noise and orders.
         watch: called after every test with the numbers of the runs that made it, and their units and steps.
+        shape: of the noise: 1, or more if nodes beyond those counted on add their share to it.
 
     Returns:
         the place that each run chose (-1: none), and how many tests it made, both of shape (runs,).
@@ -84,9 +87,8 @@ def simulate(
         rng = np.random.default_rng([seed, first])
         block = slice(first, min(runs, first + _AT_ONCE))
         seen = (lambda at, u, s, first=first: watch(at + first, u, s)) if watch is not None else None
-        chosen[block], made[block] = _block(
-            every[block], 2 / (partitions * epsilon0), granularity, start, tests, rng, seen
-        )
+        noise = _Noise(2 / (partitions * epsilon0), shape, rng)
+        chosen[block], made[block] = _block(every[block], noise, granularity, start, tests, rng, seen)
     return chosen, made
 
 
@@ -94,9 +96,31 @@ def _range(utilities: FloatArray) -> str:
     return f"{utilities.min():g} to {utilities.max():g}" if utilities.size else "none"
 
 
+@dataclass(frozen=True)
+class _Noise:
+    """Of a test: on its threshold, and twice as much on every utility."""
+
+    scale: float
+    shape: float
+    rng: np.random.Generator
+
+    def threshold(self, runs: int) -> FloatArray:
+        if self.shape == 1:
+            return self.rng.laplace(scale=self.scale, size=runs)
+        return self.rng.gamma(self.shape, self.scale, runs) - self.rng.gamma(self.shape, self.scale, runs)
+
+    def utilities(self, size: tuple[int, int]) -> NDArray[np.float32]:
+        if self.shape != 1:  # fine geometric shares add up to nearly this
+            noise = self.rng.standard_gamma(self.shape, size, dtype=np.float32)
+            return (noise - self.rng.standard_gamma(self.shape, size, dtype=np.float32)) * np.float32(2 * self.scale)
+        noise = self.rng.standard_exponential(size, dtype=np.float32) * np.float32(2 * self.scale)
+        signs = self.rng.integers(0, 2, size, dtype=np.int8) * 2 - 1
+        return noise * signs.astype(np.float32)
+
+
 def _block(
     utilities: FloatArray,
-    scale: float,
+    noise: _Noise,
     granularity: float,
     start: float,
     tests: int,
@@ -109,10 +133,8 @@ def _block(
     chosen, made = np.full(runs, -1), np.zeros(runs, dtype=np.int64)
     at = np.arange(runs)
     while at.size:
-        threshold = start + granularity * (units[at] + step[at]) + rng.laplace(scale=scale, size=len(at))
-        noise = rng.standard_exponential((len(at), size), dtype=np.float32) * np.float32(2 * scale)
-        signs = rng.integers(0, 2, (len(at), size), dtype=np.int8) * 2 - 1
-        above = utilities[at] + signs * noise >= threshold[:, None]
+        threshold = start + granularity * (units[at] + step[at]) + noise.threshold(len(at))
+        above = utilities[at] + noise.utilities((len(at), size)) >= threshold[:, None]
         passed = above.any(axis=1)
         # In a random order the first of those above is each of them with the same chance.
         pick = np.where(above, rng.random((len(at), size), dtype=np.float32), -1).argmax(axis=1)

@@ -1,11 +1,11 @@
-"""Tuning by a trusted curator: propose-test with doubling (Ding and Wu 2022), and one noisy maximum."""
+"""Tuning by tests of hidden sums: propose-test with doubling (Ding and Wu 2022), and one noisy maximum."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from hushtune.core.checks import integer, number
 from hushtune.core.errors import ObjectiveError, SettingError
 from hushtune.core.space import Candidates, Config
 from hushtune.core.words import as_set, up
-from hushtune.methods.base import Facts, Method, Openings
+from hushtune.methods.base import Facts, Method, Openings, check_secret
 from hushtune.methods.contributions import loss_range
 from hushtune.methods.figures import Figure, Told
 from hushtune.methods.propose_test.doubling import going, level, most_tests, moved, room
@@ -27,7 +27,9 @@ from hushtune.privacy.accounting import epsilon_of
 from hushtune.privacy.bounds import Scores
 from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.guarantee import Privacy
-from hushtune.seals.oracle import MECHANISMS, Mechanism, Oracle
+from hushtune.privacy.noise import geometric
+from hushtune.seals.base import Seal
+from hushtune.seals.oracle import Mechanism, Oracle, drawn
 
 if TYPE_CHECKING:
     from hushtune.methods.plan import Plan, Prospect
@@ -40,7 +42,7 @@ Validation = Literal["own", "public"] | int
 @register
 @dataclass(frozen=True)
 class CandidateScores(Query):
-    """A unit's score of every candidate, from 0 to 1, for a curator who tests their sums.
+    """A unit's score of every candidate, from 0 to 1, for a curator or nodes who test their sums.
 
     Args:
         candidates: the public candidates.
@@ -99,11 +101,15 @@ def scores_of(losses: FloatArray, ends: tuple[float, float]) -> IntArray:
 
 
 class _Tested(Method):
-    """What both methods share: units are scored, and a trusted curator tests the sums."""
+    """What both methods share: units are scored, and whoever keeps the sums secret tests them."""
 
     validation: Validation
     losses: tuple[float, float]
-    asks_curator: ClassVar[bool] = True
+
+    @property
+    def consults(self) -> bool:
+        """No sum of scores is ever opened."""
+        return True
 
     def _check(self) -> None:
         object.__setattr__(self, "voters", integer("voters", self.voters, 1, MOST_VOTERS))
@@ -133,14 +139,10 @@ class _Tested(Method):
         return figures_of(told)
 
     def _guarded(self, facts: Facts) -> Privacy:
-        """The guarantee, if there is one and the seal is a curator's."""
+        """The guarantee, if there is one and somebody who keeps the sums secret."""
         if facts.privacy is None:
             raise SettingError(f"method '{self.name}' needs privacy: without, take the best candidate")
-        if not facts.seal.tests:
-            raise SettingError(
-                f"method '{self.name}' needs a server that is trusted with every client's scores: give seal=Curator(), "
-                f"but got seal '{facts.seal.name}'"
-            )
+        check_secret(f"method '{self.name}'", facts.seal)
         if isinstance(self.validation, int) and facts.privacy.unit != "record":
             raise SettingError(
                 f"protected rows to score on (validation={self.validation}) are for unit='record', but got "
@@ -177,10 +179,10 @@ class ProposeTest(_Tested):
 
     Privacy: unit "client", or "record" with `voters`; every relation, because a unit that changes, appears or
     disappears moves the sum of each candidate's scores by their whole range at the most (by more, if all are scored on
-    the same protected rows: `validation`). A trusted curator (`Curator`) is needed. One test is (epsilon0, 0)-private
-    however many candidates there are (AboveThreshold; Dwork and Roth 2014, Theorem 3.23), and T of them cost what
-    optimal composition says (Kairouz, Oh, Viswanath 2015, Theorem 3.3), whatever they answered and however many were
-    made.
+    the same protected rows: `validation`). Somebody must keep the sums secret and test them: a trusted curator
+    (`Curator`), or a quorum of nodes none of which sees them (`Quorum`). One test is (epsilon0, 0)-private however many
+    candidates there are (AboveThreshold; Dwork and Roth 2014, Theorem 3.23), and T of them cost what optimal
+    composition says (Kairouz, Oh, Viswanath 2015, Theorem 3.3), whatever they answered and however many were made.
 
     Args:
         voters: into how many parts each client splits its rows (the paper's partitions), with unit="record"; 1: each
@@ -211,10 +213,9 @@ class ProposeTest(_Tested):
     units: int | None = None
     name: ClassVar[str] = "propose-test"
 
-    @property
-    def drawn(self) -> str:
+    def drawn(self, seal: Seal, scale: float) -> str:
         """Of AboveThreshold, on the level and on each score."""
-        return "discrete Laplace noise, on every candidate twice,"
+        return f"discrete Laplace noise of scale {scale:.4g} on each threshold, and of twice that on each score"
 
     def __post_init__(self) -> None:
         self._check()
@@ -285,43 +286,52 @@ class ProposeTest(_Tested):
 
 @dataclass(frozen=True)
 class NoisyMax(_Tested):
-    """One noisy maximum over the same mean scores: permute-and-flip, or the exponential mechanism.
+    """One noisy maximum over the same mean scores.
 
-    Privacy: unit and relation as for `ProposeTest`; a trusted curator (`Curator`) is needed. The one answer is
-    (epsilon0, 0)-private by McKenna and Sheldon 2020, Theorem 1, or McSherry and Talwar 2007, with exact coins;
-    epsilon0 is the largest for which it is (epsilon, delta)-private as well. With neighbours="zero-out" it takes half
-    the noise: all scores that a client takes away are 0 or more.
+    Privacy: unit and relation as for `ProposeTest`; as there, a trusted curator (`Curator`) or a quorum of nodes
+    (`Quorum`) keeps the sums secret. The one answer is (epsilon0, 0)-private: by McKenna and Sheldon 2020, Theorem 1,
+    by McSherry and Talwar 2007, or as report noisy max (Dwork and Roth 2014, Claim 3.9; proof:
+    `hushtune.privacy.noise.geometric`). Coins and noise are exact; epsilon0 is the largest for which the answer is
+    (epsilon, delta)-private as well. With neighbours="zero-out" it takes half the noise: all scores that a client takes
+    away are 0 or more.
 
     Args:
         voters: as for `ProposeTest`.
-        mechanism: "permute-and-flip" (McKenna and Sheldon 2020), which is never worse on average, or "exponential"
-            (McSherry and Talwar 2007).
+        mechanism: "permute-and-flip" (McKenna and Sheldon 2020), which is never worse on average than "exponential"
+            (McSherry and Talwar 2007); or "geometric", noise on each score, which nodes can draw together. Default:
+            the seal's own choice, "permute-and-flip" of a curator and "geometric" of nodes.
         validation: as for `ProposeTest`.
         losses: as for `ProposeTest`.
         units: how many units are scored. It follows from clients and voters.
     """
 
     voters: int = 1
-    mechanism: Mechanism = "permute-and-flip"
+    mechanism: Mechanism | None = None
     validation: Validation = "own"
     losses: tuple[float, float] = (0.0, 1.0)
     units: int | None = None
     name: ClassVar[str] = "noisy-max"
 
-    @property
-    def drawn(self) -> str:
-        """What both mechanisms draw, in the words of the statement."""
-        return "coins"
+    def drawn(self, seal: Seal, scale: float) -> str:
+        """What its mechanism draws."""
+        return drawn(self.mechanism or seal.mechanisms[0], scale)
 
     def __post_init__(self) -> None:
         self._check()
-        if self.mechanism not in MECHANISMS:
-            raise SettingError(f"mechanism must be one of {list(MECHANISMS)}, but got {self.mechanism!r}")
+        if self.mechanism not in (None, *get_args(Mechanism)):
+            raise SettingError(f"mechanism must be one of {list(get_args(Mechanism))}, but got {self.mechanism!r}")
 
     def settled(self, facts: Facts) -> NoisyMax:
-        """With its number of units."""
-        self._guarded(facts)
-        return replace(self, units=facts.clients * self.voters)
+        """With its mechanism and its number of units."""
+        privacy, known = self._guarded(facts), facts.seal.mechanisms
+        mechanism, units = self.mechanism or known[0], facts.clients * self.voters
+        if mechanism not in known:
+            raise SettingError(
+                f"mechanism must be one of {list(known)} under seal '{facts.seal.name}', but got '{mechanism}'"
+            )
+        if mechanism == "geometric":
+            geometric.winner_rate(privacy.epsilon, 2 * self.sensitivity(units))  # refuses what cannot be drawn
+        return replace(self, mechanism=mechanism, units=units)
 
     def query(self, candidates: Candidates, seed: int) -> CandidateScores:
         """What each unit is asked.
@@ -339,7 +349,7 @@ class NoisyMax(_Tested):
         return (self.query(candidates, 0).bound,)
 
     def run(self, run: Openings) -> Config:
-        """The candidate that the curator's noisy maximum gives."""
+        """The candidate that the noisy maximum gives."""
         query = self.query(run.candidates, run.search.seed)
         return run.candidates[run.consult(query, lambda oracle: oracle.noisy_max(self.mechanism))]
 

@@ -1,4 +1,4 @@
-"""Whether a trusted curator's tests can tell good candidates from bad ones, before any data is touched.
+"""Whether tests of hidden sums can tell good candidates from bad ones, before any data is touched.
 
 The candidates' mean scores are taken to be spread evenly. Tests see them under noise whose size is known, so whole runs
 can be simulated.
@@ -19,6 +19,7 @@ from hushtune.core.arrays import FloatArray, IntArray
 from hushtune.core.checks import number
 from hushtune.core.errors import SettingError
 from hushtune.core.words import as_set, up
+from hushtune.methods.loudness import drawn_noise, shape_of
 from hushtune.methods.plan import Plan, Prospect
 from hushtune.methods.propose_test.doubling import simulate
 from hushtune.methods.propose_test.method import STEPS, NoisyMax, ProposeTest
@@ -90,7 +91,7 @@ class SelectionPlan(Plan):
 
 @dataclass(frozen=True)
 class Selection:
-    """A trusted curator's tests to look at.
+    """Tests of hidden sums to look at.
 
     Args:
         prospect: the run.
@@ -134,16 +135,16 @@ class Selection:
     @cached_property
     def simulated(self) -> tuple[IntArray, IntArray]:
         """What simulated runs choose (-1: nothing), and how many tests they make, both of shape (runs,)."""
-        method, scores, epsilon = self.method, self.scores, self.event.epsilon
+        method, scores, noise = self.method, self.scores, self.prospect.noise
         runs, seed = self.prospect.repetitions, self.prospect.seed
         if isinstance(method, ProposeTest):
             assert method.tests is not None
-            return simulate(scores, self.units, epsilon, method.granularity, method.start, method.tests, runs, seed)
-        rng = np.random.default_rng(seed)
-        # Permute-and-flip is a noisy maximum with exponential noise (Ding et al. 2021), the other with Gumbel noise.
-        draw = rng.exponential if method.mechanism == "permute-and-flip" else rng.gumbel
-        noise = draw(scale=self.noise, size=(runs, len(scores)))
-        return (scores + noise).argmax(axis=1), np.ones(runs, dtype=np.int64)
+            shape, settings = float(shape_of(noise)), (method.granularity, method.start, method.tests, runs, seed)
+            return simulate(scores, self.units, self.event.epsilon, *settings, shape=shape)
+        assert method.mechanism is not None
+        size, unit = (runs, len(scores)), self.noise / noise.scale if noise.scale else 0.0
+        drawn = unit * drawn_noise(method.mechanism, noise, size, np.random.default_rng(seed))
+        return (scores + drawn).argmax(axis=1), np.ones(runs, dtype=np.int64)
 
     def chance(self, what: str) -> Chance:
         """This case in short.

@@ -1,4 +1,7 @@
-"""What a voter may say about the public candidates: its best k, all it approves of, or how good each one is."""
+"""What a voter may say about the public candidates: its best k, all it approves of, or how good each one is.
+
+The sum of all ballots is opened, or only the place of its noisy maximum: then `tests` is 1, or the ballot is a grade.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,10 @@ from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import integer, number
 from hushtune.core.randomness import words
 from hushtune.core.space import Candidates
-from hushtune.privacy.bounds import AtMost, Ball, KHot
+from hushtune.privacy.bounds import AtMost, Ball, KHot, Scores
 
 _STEPS = 10  # of the integer grid, for an entry of average size
+BEST_GRADE = 15  # four bits
 
 
 def scores_bound(candidates: Candidates) -> Ball:
@@ -61,13 +65,15 @@ class TopVotes(_Ballot):
         k: votes per voter.
         candidates: the public candidates.
         seed: the public seed with which candidates were scored.
+        tests: how many places of noisy maxima are opened, and nothing else; 0: the sum is.
     """
 
     k: int
     candidates: Candidates
     seed: int
+    tests: int = 0
     name: ClassVar[str] = "top-votes"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     meaning: ClassVar[str] = "votes, one entry per candidate"
 
     @property
@@ -78,7 +84,7 @@ class TopVotes(_Ballot):
     @property
     def bound(self) -> KHot:
         """Exactly k entries are one, all others zero."""
-        return KHot(self.k, len(self.candidates))
+        return KHot(self.k, len(self.candidates), self.tests)
 
     def answer(self, party: Party) -> Any:
         """Ones at the k smallest losses.
@@ -101,14 +107,16 @@ class Approvals(_Ballot):
         tolerance: how much larger than the voter's smallest loss an approved one may be.
         candidates: the public candidates.
         seed: the public seed with which candidates were scored.
+        tests: as for `TopVotes`.
     """
 
     k: int
     tolerance: float
     candidates: Candidates
     seed: int
+    tests: int = 0
     name: ClassVar[str] = "approvals"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     meaning: ClassVar[str] = "approvals, one entry per candidate"
 
     def __post_init__(self) -> None:
@@ -123,7 +131,7 @@ class Approvals(_Ballot):
     @property
     def bound(self) -> AtMost:
         """At most k ones."""
-        return AtMost(self.k, len(self.candidates))
+        return AtMost(self.k, len(self.candidates), self.tests)
 
     def answer(self, party: Party) -> Any:
         """Ones at the approved losses; a client without any finite loss approves of nothing."""
@@ -178,3 +186,51 @@ class SoftVotes(_Ballot):
         if size == 0:
             return np.zeros(len(losses), dtype=np.int64)
         return np.trunc(scores * (self.bound.norm / size * (1 - 1e-12))).astype(np.int64)
+
+
+@register
+@dataclass(frozen=True)
+class GradedVotes(_Ballot):
+    """How good each candidate is to a voter, on a grid from 0 to 15: 15 for its best, 0 for what is much worse.
+
+    Of the sum of all grades only the place of the noisy maximum is opened.
+
+    Args:
+        within: how much larger than the voter's smallest loss one may be that still gets a grade above 0.
+        candidates: the public candidates.
+        seed: the public seed with which candidates were scored.
+    """
+
+    within: float
+    candidates: Candidates
+    seed: int
+    name: ClassVar[str] = "graded-votes"
+    version: ClassVar[int] = 1
+    meaning: ClassVar[str] = "grades from 0 to 15, one entry per candidate"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        number("within", self.within, 0, math.inf, "()")
+
+    @property
+    def blocks(self) -> Mapping[str, int]:
+        """One grade per candidate."""
+        return {"grades": len(self.candidates)}
+
+    @property
+    def bound(self) -> Scores:
+        """Each grade within its range, for one noisy maximum."""
+        return Scores(len(self.candidates), 1, BEST_GRADE, BEST_GRADE, only_max=True)
+
+    def answer(self, party: Party) -> Any:
+        """Grades that fall evenly from the voter's best loss to `within` above it.
+
+        What failed gets 0. A client without any finite loss sends what depends on no data.
+        """
+        losses = _losses(party, self.candidates, self.seed)
+        best = losses.min()
+        if not math.isfinite(best):
+            return self.bound.default(party.randomness)
+        with np.errstate(over="ignore"):  # a difference of huge losses may be infinite, and its grade is 0
+            share = np.clip(1 - (losses - best) / self.within, 0.0, 1.0)
+        return np.floor(BEST_GRADE * share + 0.5).astype(np.int64)

@@ -1,130 +1,205 @@
-"""DP-HYPE: clients vote on the candidates, and only the noisy sums of their ballots are opened."""
+"""DP-HYPE: clients vote on the candidates; the noisy sum of their ballots is opened, or only the winner's place."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hushtune.client.rows import MOST_VOTERS
 from hushtune.core.checks import integer, number
 from hushtune.core.errors import SettingError
 from hushtune.core.space import Candidates, Config
-from hushtune.methods.base import Facts, Method, Openings
+from hushtune.methods.base import Facts, Method, Openings, check_secret
 from hushtune.methods.decode import argmax, smooth
-from hushtune.methods.vote.ballots import Approvals, SoftVotes, TopVotes
+from hushtune.methods.figures import Figure, Told
+from hushtune.methods.vote.ballots import Approvals, GradedVotes, SoftVotes, TopVotes
+from hushtune.methods.vote.figures import winner_figure
 from hushtune.privacy.accounting import gaussian_start
 from hushtune.privacy.bounds import Bound, KHot
 from hushtune.privacy.calibration import events_of
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.noise.base import Noise
+from hushtune.seals.base import Seal
+from hushtune.seals.oracle import drawn
 
 if TYPE_CHECKING:
     from hushtune.methods.plan import Plan, Prospect
 
-_BALLOTS = ("top", "approval", "soft")
-_DECODINGS = ("smooth", "argmax")
+_KNOWN: dict[str, tuple[str | None, ...]] = {
+    "ballot": ("top", "approval", "soft"),
+    "decode": (None, "smooth", "argmax"),
+    "opens": (None, "winner", "sum"),
+}
 _PUBLISHED_K = 5
 _SHARES = ((5.0, 0.0), (3.0, 0.1), (0.0, 0.15))  # voters per standard deviation of the noise -> share of candidates
+_WINNERS_SHARE = 0.1  # of the candidates
+_TOLERANCES = {"approval": 0.01, "soft": 0.1}  # above a voter's smallest loss
 
 
 @dataclass(frozen=True)
 class Vote(Method):
-    """DP-HYPE (Liebenow, Peinemann, Mohammadi 2025), Algorithm 1, with better ballots and decoding as the default.
+    """DP-HYPE (Liebenow, Peinemann, Mohammadi 2025), Algorithm 1, with better ballots and decoding as the default; and
+    a vote of which only the winner is opened.
 
     As published: `Vote(decode="argmax")`, that is one vote for each of the k = 5 best candidates, and the largest noisy
     count wins.
 
-    Privacy: unit "client", or "record" with `voters`. What is opened is one noisy sum of ballots. If a unit is replaced
-    (a record changed, added or removed included), a "top" ballot becomes another one and 2 min(k, candidates - k)
-    counts move by one (Lemma IV.1 states 2k), an "approval" ballot moves min(2k, candidates) at the most; if a client
-    is zeroed out, k. The loss of such moves under Skellam noise is computed numerically, as a privacy loss distribution
-    whose rounding is upwards. A "soft" ballot moves the sum by twice its L2 norm, accounted by Rényi divergences
-    (Agarwal, Kairouz, Liu 2021). Under `Curator` the noise is Gaussian.
+    Privacy: unit "client", or "record" with `voters`. With opens="sum" one noisy sum of ballots is opened. If a unit is
+    replaced (a record changed, added or removed included), a "top" ballot becomes another one and 2 min(k, candidates -
+    k) counts move by one (Lemma IV.1 states 2k), an "approval" ballot moves min(2k, candidates) at the most; if a
+    client is zeroed out, k. The loss of such moves under Skellam noise is computed numerically, as a privacy loss
+    distribution whose rounding is upwards. A "soft" ballot moves the sum by twice its L2 norm, accounted by Rényi
+    divergences (Agarwal, Kairouz, Liu 2021). Under `Curator` the noise is Gaussian.
+
+    With opens="winner" the place of the largest noisy total is opened, and nothing else: report noisy max (Dwork and
+    Roth 2014, Claim 3.9; proof: `hushtune.privacy.noise.geometric`), which is (epsilon, 0)-private. What counts is how
+    far one unit moves two totals apart, by 2 votes at most (by 1 if it is zeroed out) or by twice the best grade: the
+    noise does not grow with k. Somebody must keep the sums secret: a trusted curator (`Curator`), or a quorum of nodes
+    none of which sees them (`Quorum`).
 
     Args:
         k: votes per voter, between 1 and the number of candidates. Default: 5, as published; with decode="smooth", more
             if the noise is loud: 10% of the candidates if there are fewer than 5 voters per standard deviation of the
-            noise that k = 5 would need, 15% below 3; never more than half of them. All of this is public.
+            noise that k = 5 would need, 15% below 3; never more than half of them. With opens="winner": 10% of the
+            candidates. All of this is public.
         voters: into how many parts each client splits its rows, from 1 to 10,000, with `Privacy(unit="record")`: every
             part scores the candidates and casts a ballot. For few large clients; 1: each client is one voter.
         ballot: "top", one vote for each of the k best; "approval", one for each candidate whose loss is within
-            `tolerance` of the voter's best, at most k; "soft", the voter's scores, centred and scaled to one norm.
+            `tolerance` of the voter's best, at most k; "soft", the voter's scores: centred and scaled to one norm, or
+            with opens="winner" grades from 15, for its best candidate, to 0, for those `tolerance` and more above it.
         decode: "smooth" smooths the noisy sum over the space of candidates first, which costs no privacy; "argmax"
-            takes the largest entry.
-        tolerance: for ballot="approval": a difference of losses, 0 or more.
+            takes the largest entry. Default: "smooth"; with opens="winner" there is nothing to decode.
+        tolerance: a difference of losses, 0 or more: for ballot="approval" (default: 0.01), or above 0 for
+            ballot="soft" with opens="winner" (0.1).
+        opens: "sum", the noisy sum of all ballots; "winner", only the place of its largest entry. Default: "winner"
+            under a seal that computes it without anybody seeing the sums (`Quorum`), else "sum".
     """
 
     k: int | None = None
     voters: int = 1
     ballot: Literal["top", "approval", "soft"] = "top"
-    decode: Literal["smooth", "argmax"] = "smooth"
-    tolerance: float = 0.01
+    decode: Literal["smooth", "argmax"] | None = None
+    tolerance: float | None = None
+    opens: Literal["winner", "sum"] | None = None
     name: ClassVar[str] = "vote"
 
     def __post_init__(self) -> None:
         if self.k is not None:
             object.__setattr__(self, "k", integer("k", self.k, 1))
         object.__setattr__(self, "voters", integer("voters", self.voters, 1, MOST_VOTERS))
-        for field, known in (("ballot", _BALLOTS), ("decode", _DECODINGS)):
+        for field, known in _KNOWN.items():
             if getattr(self, field) not in known:
-                raise SettingError(f"{field} must be one of {list(known)}, but got '{getattr(self, field)}'")
+                named = [name for name in known if name is not None]
+                raise SettingError(f"{field} must be one of {named}, but got '{getattr(self, field)}'")
         if self.ballot == "soft" and self.k is not None:
             raise SettingError(f"a soft ballot has no k, but got k={self.k}")
-        number("tolerance", self.tolerance, 0, 1e6)
+        if self.tolerance is not None:
+            ends: Any = "(]" if self.ballot == "soft" else "[]"
+            object.__setattr__(self, "tolerance", number("tolerance", self.tolerance, 0, 1e6, ends))
+        self._check_pairs()
+
+    def _check_pairs(self) -> None:
+        """Refuses settings that mean nothing beside others."""
+        if self.opens == "winner" and self.decode is not None:
+            raise SettingError(
+                f"decode is for opens='sum': there is nothing to decode where only the winner's place is opened, but "
+                f"got decode='{self.decode}'"
+            )
+        if self.tolerance is not None and (self.ballot == "top" or (self.ballot == "soft" and self.opens == "sum")):
+            raise SettingError(
+                "tolerance is for ballot='approval', or for ballot='soft' with opens='winner', but got "
+                f"tolerance={self.tolerance:g}, ballot='{self.ballot}'" + (f", opens='{self.opens}'" * bool(self.opens))
+            )
+
+    @property
+    def consults(self) -> bool:
+        """Whether only the winner is opened."""
+        return self.opens == "winner"
+
+    def drawn(self, seal: Seal, scale: float) -> str:
+        """What the seal's own mechanism draws, if only the winner is opened."""
+        return drawn(seal.mechanisms[0], scale) if self.consults else ""
 
     def settled(self, facts: Facts) -> Vote:
-        """With its k, which follows from the numbers of candidates and voters and from the guarantee."""
-        if self.k is not None or self.ballot == "soft":
-            return self
+        """With what is opened, and its k, which follows from the numbers of candidates and voters and from the
+        guarantee."""
+        opens = self.opens or ("winner" if facts.seal.computes and facts.seal.mechanisms else "sum")
+        if opens == "winner":
+            check_secret("opens='winner'", facts.seal)
+        found = replace(self, opens=opens, decode=self.decode if opens == "winner" else self.decode or "smooth")
+        if self.tolerance is None and (self.ballot == "approval" or (self.ballot == "soft" and opens == "winner")):
+            found = replace(found, tolerance=_TOLERANCES[self.ballot])
+        return found if self.k is not None or self.ballot == "soft" else replace(found, k=found._usual_k(facts))
+
+    def _usual_k(self, facts: Facts) -> int:
+        """How many votes, if nobody says."""
         size = len(facts.candidates)
+        if self.opens == "winner":
+            return max(1, round(_WINNERS_SHARE * size))
         most = max(1, size // 2)
         few = min(_PUBLISHED_K, most)
         if self.decode == "argmax":
-            return replace(self, k=few)
+            return few
         noise = _noise(KHot(few, size), facts.privacy)
         share = next(share for least, share in _SHARES if facts.clients * self.voters >= least * noise)
-        return replace(self, k=min(most, max(few, round(share * size))))
+        return min(most, max(few, round(share * size)))
 
-    def query(self, candidates: Candidates, seed: int) -> TopVotes | Approvals | SoftVotes:
+    def query(self, candidates: Candidates, seed: int) -> TopVotes | Approvals | SoftVotes | GradedVotes:
         """What each voter is asked.
 
         Args:
             candidates: the public list.
             seed: the public seed with which they are scored.
         """
-        if self.ballot == "soft":
-            return SoftVotes(candidates, seed)
+        if self.opens is None or (self.k is None and self.ballot != "soft"):
+            raise SettingError("k and opens are not settled; ask `settled` for those in use, or give them")
+        tests = int(self.opens == "winner")
+        tolerance = _TOLERANCES.get(self.ballot, 0.0) if self.tolerance is None else self.tolerance
         if self.k is None:
-            raise SettingError("k is not settled; ask `settled` for the k in use, or give one")
+            return GradedVotes(tolerance, candidates, seed) if tests else SoftVotes(candidates, seed)
         if self.ballot == "approval":
-            return Approvals(self.k, self.tolerance, candidates, seed)
-        return TopVotes(self.k, candidates, seed)
+            return Approvals(self.k, tolerance, candidates, seed, tests)
+        return TopVotes(self.k, candidates, seed, tests)
 
     def bounds(self, candidates: Candidates) -> tuple[Bound, ...]:
-        """One sum of ballots."""
+        """One sum of ballots, or one question about it."""
         return (self.query(candidates, 0).bound,)
 
     def plan(self, prospect: Prospect) -> Plan:
         """The odds of a good choice, for ballot="top"; of other ballots noise and cost."""
         from hushtune.methods.vote.plan import expect_votes
+        from hushtune.methods.vote.winners import expect_winner
 
+        if self.opens == "winner":
+            return expect_winner(prospect, self)
         return expect_votes(prospect, self.voters) if self.ballot == "top" else prospect.costs()
 
     def variants(self) -> Mapping[str, Vote]:
-        """Both ways to decode the same sum."""
+        """Both ways to decode the same sum; a winner needs none."""
+        if self.opens == "winner":
+            return {"winner": self}
         return {"argmax": replace(self, decode="argmax"), "smooth": replace(self, decode="smooth")}
+
+    def figures(self, told: Told) -> list[Figure]:
+        """Of a winner: that nothing else was opened. Counts need none of the method's own."""
+        return [winner_figure(told)] if self.opens == "winner" else super().figures(told)
 
     def total(self, candidates: Candidates, answered: int) -> float | None:
         """What the noise-free sum adds up to, if that is public: nearly 0 for centred scores."""
+        if self.opens == "winner":
+            return None  # it is not opened
         if self.ballot == "soft":
             return 0.0
         own = self.bounds(candidates)[0].total
         return None if own is None else float(own * self.voters * answered)
 
     def run(self, run: Openings) -> Config:
-        """Opens the noisy sum and takes the best."""
-        (votes,) = run.sum(self.query(run.candidates, run.search.seed)).values()
+        """Opens the noisy sum and takes the best, or has the winner's place opened."""
+        query = self.query(run.candidates, run.search.seed)
+        if self.opens == "winner":
+            return run.candidates[run.consult(query, lambda oracle: oracle.noisy_max())]
+        (votes,) = run.sum(query).values()
         if self.decode == "argmax":
             return run.candidates[argmax(votes)]
         total = self.total(run.candidates, run.answered())

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hushtune.client.query import Query
 from hushtune.client.request import Request
 from hushtune.core.arrays import IntArray
 from hushtune.core.words import as_set, counted
@@ -22,10 +23,10 @@ from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.noise.base import Noise
 from hushtune.seals.base import largest_sum
 
-_LOSSES = 2_000_000  # drawn for one number of voters; beyond, sums of ballots are
+LOSSES = 2_000_000  # drawn for one number of voters; beyond, sums of ballots are
 _SMOOTHED = 40  # simulated votes for smooth decoding, which takes a fit each; fewer beyond 100 candidates
 _ROUGH = 4.0  # standard deviation of noise that is nearly Gaussian
-_KS = (1, 2, 3, 5, 8, 12, 20, 35, 60, 100)
+KS = (1, 2, 3, 5, 8, 12, 20, 35, 60, 100)
 _LIKELY, _MAYBE, _HOPELESS = 0.9, 0.6, 0.3
 
 
@@ -37,7 +38,7 @@ class Odds:
         what: the case.
         k: votes per ballot.
         sigma: standard deviation of the noise.
-        success: the chance of a good choice, decode="argmax".
+        success: the chance of a good choice, if the largest noisy count wins.
         margin: by how many standard deviations of the noise good candidates are ahead on average.
     """
 
@@ -116,15 +117,15 @@ def expect_votes(prospect: Prospect, voters: int) -> VotePlan:
     """What `plan` says about a vote of top ballots."""
     (ballot,), clients, size = prospect.study.bounds, prospect.clients, len(prospect.candidates)
     assert isinstance(ballot, KHot)
-    agreement = _agreement(prospect)
+    agreement = agreement_of(prospect)
     study, noise, k = _Study(prospect, agreement), prospect.noise, ballot.k
-    ks = sorted({other for other in _KS if other < size} | {k})
+    ks = sorted({other for other in KS if other < size} | {k})
     with prospect.observer.phase("simulated votes", 6) as advance:
         by_k = study.odds("", clients * voters, clients, ks, prospect.privacy)
         (here,) = study.odds("", clients * voters, clients, [k], prospect.privacy, noise)
         advance(1)
         instead = []
-        for what, count, parts, privacy in _instead(prospect, voters):
+        for what, count, parts, privacy in others(prospect, voters):
             if count * parts != clients * voters or privacy != prospect.privacy:
                 instead += study.odds(what, count * parts, count, [k], privacy)
             advance(1)
@@ -132,10 +133,10 @@ def expect_votes(prospect: Prospect, voters: int) -> VotePlan:
         smoothed = _smoothed(prospect, agreement, k, clients * voters, variance)
         lower = bound(study.votes(clients * voters, [k])[k], agreement.good, variance)
         advance(1)
-    messages, sent = _traffic(prospect, ballot, voters)
+    messages, sent = traffic_of(prospect, TopVotes(k, prospect.candidates, 0), voters)
     guess = agreement.good / size
     return VotePlan(
-        _verdict(max(here.success, smoothed or 0.0), guess),
+        verdict(max(here.success, smoothed or 0.0), guess),
         **prospect.common(),
         voters=voters,
         k=k,
@@ -148,15 +149,19 @@ def expect_votes(prospect: Prospect, voters: int) -> VotePlan:
         success=here.success,
         smooth=smoothed,
         by_k=tuple(by_k),
-        best_k=_best(by_k).k,
+        best_k=best(by_k).k,
         instead=tuple(instead),
         messages=messages,
         bytes=sent,
     )
 
 
-def _agreement(prospect: Prospect) -> Agreement:
-    """How far voters are taken to agree: if nobody says, one candidate in 20 is good, and voters differ."""
+def agreement_of(prospect: Prospect) -> Agreement:
+    """How far voters are taken to agree: if nobody says, one candidate in 20 is good, and voters differ.
+
+    Args:
+        prospect: the run, with what the user assumes.
+    """
     size = len(prospect.candidates)
     assumed: dict[str, Any] = prospect.assumed(good=max(1, size // 20), overlap=0.5)
     agreement = Agreement(**assumed)
@@ -171,17 +176,22 @@ def _smoothed(prospect: Prospect, agreement: Agreement, k: int, ballots: int, va
         return None
     rng = np.random.default_rng([prospect.seed, 1])
     times = max(10, min(_SMOOTHED, prospect.repetitions, _SMOOTHED * 100**2 // size**2))
-    votes = counts(ballots, size, [k], agreement, times, rng, _LOSSES)[k]
+    votes = counts(ballots, size, [k], agreement, times, rng, LOSSES)[k]
     return smooth_success(votes, agreement.good, k * ballots, variance, prospect.candidates, rng)
 
 
-def _traffic(prospect: Prospect, ballot: KHot, voters: int) -> tuple[float, int]:
-    """Messages and bytes of an average client."""
-    clients, seal, noise = prospect.clients, prospect.seal, prospect.noise
-    query = TopVotes(ballot.k, prospect.candidates, 0)
+def traffic_of(prospect: Prospect, query: Query, voters: int) -> tuple[float, int]:
+    """Messages and bytes of an average client.
+
+    Args:
+        prospect: the run.
+        query: what each voter is asked.
+        voters: of each client.
+    """
+    clients, seal, noise, bound = prospect.clients, prospect.seal, prospect.noise, query.bound
     request = Request(RUN, 0, RUN * 2, query, None, seal, noise, prospect.privacy, voters, prospect.events).to_bytes()
-    largest = largest_sum(clients, voters, ballot, noise.share_variance(seal.honest(clients)))
-    return seal.traffic(clients, len(prospect.candidates), largest, len(request), prospect.pinned)
+    largest = largest_sum(clients, voters, bound, noise.share_variance(seal.honest(clients)))
+    return seal.traffic(clients, bound, voters, largest, len(request), prospect.pinned)
 
 
 class _Study:
@@ -205,7 +215,7 @@ class _Study:
         missing = [k for k in ks if (voters, k) not in self._votes]
         if missing:
             rng = np.random.default_rng([self._prospect.seed, 0])
-            found = counts(voters, self._size, missing, self._agreement, self._prospect.repetitions, rng, _LOSSES)
+            found = counts(voters, self._size, missing, self._agreement, self._prospect.repetitions, rng, LOSSES)
             self._votes |= {(voters, k): votes for k, votes in found.items()}
         return {k: self._votes[voters, k] for k in ks}
 
@@ -232,13 +242,22 @@ class _Study:
         return found
 
 
-def _best(found: Sequence[Odds]) -> Odds:
-    """The best odds; where the simulation cannot tell them apart, the largest margin."""
+def best(found: Sequence[Odds]) -> Odds:
+    """The best odds; where the simulation cannot tell them apart, the largest margin.
+
+    Args:
+        found: at least one case.
+    """
     return max(found, key=lambda odds: (round(odds.success, 2), odds.margin))
 
 
-def _instead(prospect: Prospect, voters: int) -> list[tuple[str, int, int, Privacy]]:
-    """What else one could do: name, clients, voters per client, guarantee."""
+def others(prospect: Prospect, voters: int) -> list[tuple[str, int, int, Privacy]]:
+    """What else one could do: name, clients, voters per client, guarantee.
+
+    Args:
+        prospect: the run.
+        voters: of each client.
+    """
     clients, privacy = prospect.clients, prospect.privacy
     found = [(f"{times * clients} clients", times * clients, voters, privacy) for times in (2, 5)]
     if (doubled := prospect.doubled()) is not None:
@@ -252,7 +271,13 @@ def _instead(prospect: Prospect, voters: int) -> list[tuple[str, int, int, Priva
     return found
 
 
-def _verdict(chance: float, guess: float) -> str:
+def verdict(chance: float, guess: float) -> str:
+    """The odds in a sentence.
+
+    Args:
+        chance: of a good choice.
+        guess: the same by guessing.
+    """
     told = "more than 99%" if chance > 0.99 else f"{chance:.0%}"  # a simulation cannot tell it from certainty
     against = f"a good choice has a chance of {told}; guessing has {guess:.0%}"
     if chance >= _LIKELY:

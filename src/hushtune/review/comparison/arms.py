@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, fields
-from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -230,12 +229,12 @@ class _Work:
         for party in parties:
             party.store = passing
         count, parts = len(parties), parts_of(final.voters, facts.privacy)
-        variance = Fraction(result.noise.opened_variance(facts.seal.honest(count), count))
+        noise = facts.seal, result.noise, facts.seal.honest(count)
         sums: dict[Query, IntArray] = {}
         for draw in range(self.simulation.draws):
             run = fingerprint([self.simulation.seed, draw])[:32]
             seed = int(run[:8], 16)  # the same noise for all arms, as far as they need the same: they differ by less
-            yield final.run(Shortcut(parties, parts, facts.candidates, facts.search, variance, seed, sums, run))
+            yield final.run(Shortcut(parties, parts, facts.candidates, facts.search, *noise, seed, sums, run))
 
     def _reference(self, facts: Facts) -> Reference:
         key = (facts.search, facts.candidates)

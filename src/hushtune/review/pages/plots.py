@@ -59,30 +59,53 @@ def _smoothed(result: Result, values: Sequence[int]) -> tuple[FloatArray, FloatA
 
 
 def parallel_plot(result: Result, name: str, values: Sequence[int]) -> str:
-    """One line per candidate through its knobs and its value."""
+    """One line per candidate through its knobs and its value, the stronger the larger the value."""
+    low, high = float(min(values)), float(max(values))
+    strength = (np.asarray(values, dtype=np.float64) - low) / max(high - low, 1.0)
+    tips = [f"; {name} {value}" for value in values]
+    return _parallel(result, strength, tips, (name, f"{low:g}", f"{high:g}"))
+
+
+def knobs_plot(result: Result) -> str:
+    """One line per candidate through its knobs, all alike but for the chosen one."""
+    count = len(result.candidates)
+    return _parallel(result, np.full(count, 0.5), [""] * count, ())
+
+
+def _parallel(result: Result, strength: FloatArray, tips: Sequence[str], ends: Sequence[str]) -> str:
+    """Lines through knobs.
+
+    Args:
+        result: what is shown.
+        strength: of each candidate's line, from 0 to 1.
+        tips: what is added to each candidate's tooltip.
+        ends: name, lowest and highest value of an axis for the strength; empty: none.
+    """
     candidates, places = result.candidates, _places(result.candidates)
     top, height, left, right = 40.0, 240.0, 90.0, WIDTH - 90
     knobs = list(places)
-    xs = np.linspace(left, right, len(knobs) + 1)
-    low, high = float(min(values)), float(max(values))
-    strength = (np.asarray(values, dtype=np.float64) - low) / max(high - low, 1.0)
+    axes = [*knobs, *ends[:1]]
+    xs = np.linspace(left, right, len(axes))
     parts = []
-    for x, knob in zip(xs, [*knobs, name], strict=True):
+    for x, axis in zip(xs, axes, strict=True):
         parts.append(f'<line class="axis" x1="{x:.1f}" y1="{top}" x2="{x:.1f}" y2="{top + height}"/>')
-        parts.append(text(x, top - 20, knob, "middle"))
+        parts.append(text(x, top - 20, axis, "middle"))
     for x, knob in zip(xs, knobs, strict=False):
+        side, anchor = (-6, "end") if x < xs[-1] else (6, "start")
         for label, at in _labels(candidates, knob, places[knob]):
-            parts.append(text(x - 6, top + (1 - at) * height + 4, label, "end"))
-    parts += [text(xs[-1] + 6, top + 4, f"{high:g}"), text(xs[-1] + 6, top + height + 4, f"{low:g}")]
-    for at in np.argsort(strength, kind="stable"):
+            parts.append(text(x + side, top + (1 - at) * height + 4, label, anchor))
+    if ends:
+        parts += [text(xs[-1] + 6, top + 4, ends[2]), text(xs[-1] + 6, top + height + 4, ends[1])]
+    for at in sorted(np.argsort(strength, kind="stable"), key=lambda at: bool(at == result.index)):
         points = [(x, top + (1 - places[knob][at]) * height) for x, knob in zip(xs, knobs, strict=False)]
-        points.append((xs[-1], top + (1 - strength[at]) * height))
+        if ends:
+            points.append((xs[-1], top + (1 - strength[at]) * height))
         chosen = at == result.index
         style = "candidate-line chosen" if chosen else "candidate-line"
         line = polyline(points, style).replace(
             "/>", f' style="opacity:{1 if chosen else 0.08 + 0.5 * strength[at] ** 2:.2f}">'
         )
-        tip = f"candidate {at}: {described(candidates[int(at)])}; {name} {values[at]}"
+        tip = f"candidate {at}: {described(candidates[int(at)])}{tips[at]}"
         parts.append(f"{line}<title>{escape(tip)}</title></polyline>")
     return svg_of("plot-parallel", 310, parts)
 

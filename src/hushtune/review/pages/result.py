@@ -13,7 +13,7 @@ from hushtune.privacy.accounting import Budget
 from hushtune.review.beside import digest_tag
 from hushtune.review.checks import Check
 from hushtune.review.pages.html import document, listing, note, section, table
-from hushtune.review.pages.plots import counts_plot, parallel_plot, shares_plot
+from hushtune.review.pages.plots import counts_plot, knobs_plot, parallel_plot, shares_plot
 from hushtune.run.result import Result
 from hushtune.run.simulation import figure_rows
 from hushtune.run.statement import not_covered
@@ -111,25 +111,39 @@ def _drawn(figure: Figure) -> list[str]:
 def _candidates(result: Result) -> list[str]:
     found = result.per_candidate()
     if found is None:
-        return []
+        return _unnumbered(result) if result.method.consults else []
     name, values = found
     order = sorted(range(len(values)), key=lambda at: -values[at])
-    knobs = list(result.candidates.space.knobs)
-    rows = [
-        (
-            at,
-            *(value_text(result.candidates[at][knob]) for knob in knobs),
-            values[at],
-            "chosen" if at == result.index else "",
-        )
-        for at in order
-    ]
-    every = table(["candidate", *knobs, name, ""], rows)
+    rows = [(*_row(result, at), values[at], _mark(result, at)) for at in order]
     return [
         note("Each line is a candidate, the stronger the more it got; the chosen one is marked."),
         parallel_plot(result, name, values),
-        f"<details><summary>All {len(values)} candidates as a table</summary>\n{every}\n</details>",
+        _every(result, ["candidate", *result.candidates.space.knobs, name, ""], rows),
     ]
+
+
+def _unnumbered(result: Result) -> list[str]:
+    """Candidates of which no number was opened: only which one was chosen."""
+    rows = [(*_row(result, at), _mark(result, at)) for at in range(len(result.candidates))]
+    knobs = list(result.candidates.space.knobs)
+    return [
+        note("The public list that the run chose from, with the chosen one marked. No number was opened for any."),
+        *([knobs_plot(result)] if len(knobs) > 1 else []),
+        _every(result, ["candidate", *knobs, ""], rows),
+    ]
+
+
+def _row(result: Result, at: int) -> tuple[Any, ...]:
+    return (at, *(value_text(result.candidates[at][knob]) for knob in result.candidates.space.knobs))
+
+
+def _mark(result: Result, at: int) -> str:
+    return "chosen" if at == result.index else ""
+
+
+def _every(result: Result, heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    every = table(heads, rows)
+    return f"<details><summary>All {len(result.candidates)} candidates as a table</summary>\n{every}\n</details>"
 
 
 def _disclosures(result: Result) -> str:
@@ -182,7 +196,8 @@ def _clients(result: Result) -> str:
         "answered": result.answered,
         "dropped": len(result.dropped),
         **({"left out": len(result.left_out)} if result.left_out else {}),
-        "honest answers that carry the noise": f"{result.honest:g}",
+        **({"honest answers that carry the noise": f"{result.honest:g}"} if result.noise.at == "parties" else {}),
+        **({"nodes that computed": ", ".join(node.name for node in result.nodes)} if result.nodes else {}),
     }
     if result.traffic is not None:
         facts = {**facts, "trips": f"{result.traffic['trips']:g}"}

@@ -1,0 +1,20 @@
+"""What a report shows of a vote of which only the winner was opened."""
+
+from __future__ import annotations
+
+from hushtune.methods.figures import Figure, Told
+from hushtune.seals.oracle import ANSWERS
+
+
+def winner_figure(told: Told) -> Figure:
+    """Why there is nothing to draw: one place was opened, and no total.
+
+    Args:
+        told: the result.
+    """
+    (place,) = told.opened[-1].blocks[ANSWERS]
+    return Figure(
+        f"Only the winner's place was opened: candidate {place} of {len(told.candidates)} has the largest total of all "
+        "ballots, as far as the noise lets one tell. No total was opened, so there are no bars to draw: no reader can "
+        "tell how far ahead the winner is, which candidate comes second, or how many votes any of them got."
+    )

@@ -1,0 +1,98 @@
+"""What `plan` says about a vote of which only the winner is opened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hushtune as ht
+from hushtune.core.randomness import SimulatedRandomness
+from hushtune.methods.plan import CostPlan
+from hushtune.methods.vote.odds import Agreement, counts
+from hushtune.methods.vote.winners import WinnerPlan
+from hushtune.privacy.bounds import KHot
+from hushtune.privacy.noise.base import Noise
+
+PURE = ht.Privacy(0.25, 0)
+
+
+def plan(*arguments: Any, method: ht.Vote = ht.Vote(opens="winner"), **settings: Any) -> WinnerPlan:  # noqa: B008
+    found = ht.plan(*arguments, method=method, **{"privacy": PURE, "observer": ht.Silent(), **settings})
+    assert isinstance(found, WinnerPlan)
+    return found
+
+
+def test_noise_and_cost_are_the_runs_own_whatever_k_is() -> None:
+    found = plan(50, 40)
+    assert (found.seal.name, found.k, found.mechanism) == ("curator", 4, "permute-and-flip")
+    assert found.scale == pytest.approx(8)
+    assert (found.charge["epsilon"], found.charge["delta"]) == (0.25, 0)
+    assert {odds.sigma for odds in found.by_k} == {found.sigma}
+    assert plan(50, 40, method=ht.Vote(7, opens="winner")).sigma == found.sigma
+
+
+def test_more_clients_and_more_epsilon_help_and_so_does_the_winner_alone() -> None:
+    found = plan(20, 40, privacy=ht.Privacy(0.5))
+    odds = {other.what: other.success for other in found.instead}
+    assert odds["100 clients"] > odds["40 clients"] > found.success > 2 * found.guess
+    assert odds["epsilon 1"] > found.success
+    assert odds["unit 'record', 50 voters per client"] > 0.95
+    assert odds["opens=sum, k = 6"] < found.success
+
+
+def test_with_delta_0_no_sum_is_offered() -> None:
+    assert not any("sum" in other.what for other in plan(20, 40).instead)
+
+
+def test_records_are_voters() -> None:
+    few = plan(5, 40, privacy=ht.Privacy(0.5, 0, "record"), method=ht.Vote(voters=20, opens="winner"))
+    assert few.success == pytest.approx(plan(100, 40, privacy=ht.Privacy(0.5, 0)).success, abs=0.03)
+    assert [other.what for other in few.instead][-1] == "unit 'client', 1 voter per client"
+
+
+@pytest.mark.statistical
+def test_odds_are_those_of_the_real_mechanism() -> None:
+    """2,000 votes through the curator's own coins; false alarm below 1e-6 (five deviations and the plan's own)."""
+    found = plan(15, 20, privacy=ht.Privacy(1.0, 0), method=ht.Vote(2, opens="winner"), repetitions=1_000)
+    votes = counts(15, 20, [2], Agreement(1), 2_000, np.random.default_rng(9))[2]
+    rng, hits = np.random.default_rng(10), 0
+    noise, source = Noise(found.scale, "curator"), SimulatedRandomness(1, "odds")
+    for row in votes:
+        order = rng.permutation(20)
+        place = ht.Curator().oracle(row[order], KHot(2, 20, 1), 15, noise, source).noisy_max()
+        hits += int(order[place] == 0)
+    assert 0.2 < found.success < 0.95
+    assert hits / 2_000 == pytest.approx(found.success, abs=6.5 * (0.25 / 2_000 + 0.25 / 1_000) ** 0.5)
+
+
+def test_where_every_ballot_is_the_same_there_is_only_guessing() -> None:
+    found = plan(20, 10, method=ht.Vote(10, opens="winner"))
+    assert (found.scale, found.sigma) == (0.0, 0.0)
+    assert found.success == pytest.approx(found.guess, abs=0.1)
+
+
+def test_lines_say_it_all(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "\n".join(plan(20, 40, assume={"good": 3, "overlap": 0.4}).lines())
+    assert "4 votes per ballot, only the winner is opened" in text
+    assert "Noise: coins of scale 8 on each candidate's score (permute-and-flip), as loud as a standard" in text
+    assert "with 3 good of 40 candidates" in text
+    assert "  k = 12   odds " in text
+
+
+@pytest.mark.parametrize("ballot", ["soft", "approval"])
+def test_of_other_ballots_only_the_cost_is_known(ballot: Any) -> None:
+    found = ht.plan(30, 20, privacy=PURE, method=ht.Vote(ballot=ballot, opens="winner"), observer=ht.Silent())
+    assert isinstance(found, CostPlan)
+    assert found.charge["epsilon"] == 0.25
+    assert found.scale == pytest.approx({"soft": 120, "approval": 8}[ballot])
+
+
+def test_many_candidates_are_no_trouble() -> None:
+    assert plan(30, 500, repetitions=20, privacy=ht.Privacy(1.0, 0)).success >= 0
+
+
+def test_more_good_candidates_than_there_are_are_refused() -> None:
+    with pytest.raises(ht.SettingError, match="good"):
+        plan(20, 10, assume={"good": 11})
