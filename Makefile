@@ -9,7 +9,7 @@ JOBS ?= 2
 FAST := OMP_NUM_THREADS=1 $(if $(wildcard /dev/shm/.),TMPDIR=/dev/shm)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo installs test test-all test-long test-torch test-dpsgd test-files test-flower test-mhe test-browser test-release test-oldest matrix screenshots bench docs docs-check lint format dist licences locks clean
+.PHONY: help demo installs test test-all test-long test-torch test-dpsgd test-files test-flower test-mhe test-quorum test-browser test-release test-oldest matrix screenshots bench docs docs-check lint format dist licences locks clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -82,6 +82,13 @@ test-mhe: $(VENV)/flower ## multiparty CKKS: finds a Python that OpenFHE has a w
 	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/hushtune mhe setup
 	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/pytest -n $(JOBS) -m mhe
 
+$(VENV)/quorum: $(VENV)/dev
+	$(INSTALL) quorum
+	@touch $@
+
+test-quorum: $(VENV)/quorum ## MPyC as an oracle for what nodes compute, and what they would show with it
+	$(FAST) $(BIN)/pytest -n $(JOBS) -m quorum
+
 bench: $(VENV)/torch $(VENV)/flower ## docs/results/performance.md: every speed bar, measured (FULL=--full: 20 minutes more)
 	-HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/hushtune mhe setup
 	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/python -m experiments bars $(FULL) --out docs/results/performance.md
@@ -147,13 +154,13 @@ format: $(VENV)/dev ## rewrite files in the house format
 	$(BIN)/ruff check --fix .
 
 # one call of pip is faster than one for each extra
-EXTRAS := dev torch dpsgd files flower browser docs release
+EXTRAS := dev torch dpsgd files flower quorum browser docs release
 installs: $(VENV)/test ## all that the other targets would install, at once
 	$(INSTALL) $(EXTRAS)
 	@touch $(addprefix $(VENV)/,$(EXTRAS))
 	HUSHTUNE_MHE=$(CURDIR)/$(VENV)/openfhe $(BIN)/hushtune mhe setup
 
-test-all: test test-long lint docs test-torch test-dpsgd test-files test-flower test-mhe docs-check test-browser test-release test-oldest ## everything
+test-all: test test-long lint docs test-torch test-dpsgd test-files test-flower test-mhe test-quorum docs-check test-browser test-release test-oldest ## everything
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) $(OLDEST) runs site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -10,7 +10,7 @@ import pytest
 
 import hushtune as ht
 
-EXTRAS = ("browser", "dpsgd", "files", "flower", "mhe", "release", "torch")
+EXTRAS = ("browser", "dpsgd", "files", "flower", "mhe", "quorum", "release", "torch")
 _MARKED = re.compile(rf"^pytestmark = pytest\.mark\.({'|'.join(EXTRAS)})$", re.MULTILINE)
 
 

@@ -93,6 +93,10 @@ RULES = (
     Rule(r"hushtune (run --json|plan --method [a-z-]+)$", "named: its help", add="--help", inline=True),
     Rule(r"hushtune --(install|show)-completion$", "would change the user's shell: help", add="--help", inline=True),
     Rule(r"flwr (run \. local|stop RUN_ID)$", "named: its help", add="--help", needs=("flower",), inline=True),
+    Rule(r"hushtune identity roster \.\.\. --node ", "named: its help", add="--help", inline=True),
+    Rule(r"hushtune node --listen HOST:PORT ", "named: its help", add="--help", inline=True),
+    # A quorum of programs.
+    Rule(r"hushtune node --listen 127\.", "beside what follows, until the page ends", add="&"),
     # Placeholders.
     Rule(r"hushtune COMMAND --help$", "one of them", swap=(("COMMAND", "run"),)),
     Rule(r"HUSHTUNE_HOME=\S+ hushtune ledger show$", "own home", swap=(("=...", "=."), ("=/var/lib/hushtune", "=."))),
@@ -113,6 +117,18 @@ RULES = (
                 "sed -e 's/clients = 100/clients = 10/; s/gamma = 11/gamma = 3/' "
                 "-e 's/0.25, 1.0, //; s/draws = 20/draws = 2/' examples/compare.toml "
                 "> examples/fewer.toml && hushtune compare examples/fewer.toml",
+            ),
+        ),
+    ),
+    Rule(
+        r"hushtune compare examples/winner.toml\b",
+        "fewer clients, candidates, epsilons and draws",
+        swap=(
+            (
+                "hushtune compare examples/winner.toml",
+                "sed -e 's/clients = 100/clients = 10/; s/gamma = 11/gamma = 3/; s/k = 20/k = 6/' "
+                "-e 's/0.1, 0.25, 0.5, //; s/draws = 300/draws = 2/' examples/winner.toml "
+                "> examples/fewer-winners.toml && hushtune compare examples/fewer-winners.toml",
             ),
         ),
     ),
@@ -185,6 +201,8 @@ RULES = (
         swap=(("hushtune mhe", "env -u PIP_DRY_RUN hushtune mhe"),),
     ),
     _experiment("mhe", "--clients 10"),
+    _experiment("quorum .*--ballot dbscan", "", why="as it is"),
+    _experiment("quorum", "--clients 20"),
     _experiment("bars", "--only plan", why="one bar"),
 )
 

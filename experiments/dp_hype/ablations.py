@@ -39,6 +39,7 @@ class Accuracies:
     rate: ClassVar[float] = 1.0
     loudest: ClassVar[float] = LOUDEST
     tests: ClassVar[int] = 0
+    only_max: ClassVar[bool] = False
 
     @property
     def limits(self) -> Limits:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from hushtune.methods.base import Facts, Method
 from hushtune.methods.vote.method import Vote
 from hushtune.privacy.accounting import Sums
 from hushtune.privacy.calibration import calibrate
+from hushtune.privacy.noise.base import Noise
 from hushtune.run.simulation import Shortcut
 from hushtune.seals.masked.seal import Masked
 
@@ -142,7 +142,9 @@ class _Sums:
             WHOLE,
             candidates,
             search,
-            Fraction(scale * scale),
+            Masked(0.0, 0.0),
+            Noise(scale),
+            len(self.measured.parties),
             seed,
             self._exact,
         )

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from hushtune.methods.surface.method import Surface
 from hushtune.methods.surface.models import KINDS
 from hushtune.privacy.accounting import Sums
 from hushtune.privacy.calibration import calibrate
+from hushtune.privacy.noise.base import Noise
 from hushtune.run.simulation import Shortcut
 from hushtune.seals.base import Seal
 from hushtune.seals.clear import Clear
@@ -149,7 +149,8 @@ def _chosen(found: Searched, arm: Arm, draws: int) -> list[Config]:
     candidates = _points(cell.model, _POINTS if arm.epsilon is None else _SUMMED)
     method = arm.method.settled(Facts(candidates, cell.parties, privacy, seal, search))
     scale = calibrate(method.bounds(candidates), privacy, Sums()).scale if privacy is not None else 0.0
-    shortcut = Shortcut(found.parties, WHOLE, candidates, search, Fraction(scale * scale), cell.seed, found.sums)
+    noise = seal, Noise(scale), cell.parties
+    shortcut = Shortcut(found.parties, WHOLE, candidates, search, *noise, cell.seed, found.sums)
     return [method.run(shortcut) for _ in range(draws if privacy is not None else 1)]
 
 

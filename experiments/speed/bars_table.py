@@ -24,6 +24,10 @@ ENCRYPTED = Command("mhe --clients 10,20", 120)
 SURFACES = Command("surfaces", 45)
 AGENTS = Command("fts-speed --agents 29,100,200,400", 10)
 PROPOSE = Command("propose", 15)
+NODES = Command("quorum --clients 100,10000", 20)
+NODES_SIGNED = Command("quorum --clients 10000 --signed", 20)
+NODES_CLUSTERS = Command("quorum --clients 10 --ballot dbscan", 5)
+NODES_MILLION = Command("quorum --clients 100000,1000000", 900, full=True)
 
 _SIGNED = (
     "with pinned identities a committee signs who answered, in a trip of its own; without it a lying server could open "
@@ -48,6 +52,12 @@ def _growth(measured: Measured) -> float:
 def _per_agent(measured: Measured) -> float:
     """CPU seconds of an agent among 400, over those of one among 100."""
     return round(value("cpu_seconds", agents=400)(measured) / value("cpu_seconds", agents=100)(measured) / 4, 3)
+
+
+def _per_ballot(measured: Measured) -> float:
+    """A node's CPU seconds for each of a million ballots, over those for each of 100,000."""
+    few, many = (value("node_cpu_seconds", clients=count)(measured) / count for count in (100_000, 1_000_000))
+    return round(many / few, 3)
 
 
 def _slowest(measured: Measured) -> float:
@@ -213,6 +223,67 @@ def _encrypted() -> list[Bar]:
     ]
 
 
+def _nodes() -> list[Bar]:
+    group = "The winner of a vote, k-hot ballots on 100 candidates, three nodes"
+    everybody = "10,000 clients, all clients, nodes and the coordinator together"
+    masked = "748: a masked sum of as many clients (`sum-10000`)"
+    threshold = "12, and 87 MB: Threshold with its keys, on such a machine (known); their paper 5.8 without keys"
+    few, ten, million = {"clients": 100}, {"clients": 10_000}, {"clients": 1_000_000}
+    return [
+        Bar("quorum-bytes", group, "one client's message", NODES, value("bytes_per_client", **few), "bytes", 8_000),
+        Bar("quorum-client", group, "one client's message, CPU", NODES, value("client_ms", **ten), "ms", 1.0),
+        Bar("quorum-100", group, "100 clients, once processes are up", NODES, value("wall_seconds", **few), "s", 3),
+        Bar("quorum-10000", group, everybody, NODES, value("cpu_seconds", **ten), "CPU s", 10, masked),
+        Bar(
+            "quorum-10000-signed",
+            group,
+            "the same, every client with an identity",
+            NODES_SIGNED,
+            value("cpu_seconds", **ten),
+            "CPU s",
+            20,
+            masked,
+        ),
+        Bar(
+            "quorum-million",
+            group,
+            "a million clients, one node",
+            NODES_MILLION,
+            value("node_cpu_seconds", **million),
+            "CPU s",
+            180,
+        ),
+        Bar(
+            "quorum-million-memory",
+            group,
+            "the same, peak",
+            NODES_MILLION,
+            value("node_mb", **million),
+            "MB",
+            4096,
+        ),
+        Bar(
+            "quorum-growth",
+            group,
+            "a million ballots, each over each of 100,000",
+            NODES_MILLION,
+            _per_ballot,
+            "times",
+            1.1,
+        ),
+        Bar(
+            "quorum-dbscan",
+            group,
+            "PF-DBSCAN of 10 clients, all parties and nodes",
+            NODES_CLUSTERS,
+            value("cpu_seconds"),
+            "CPU s",
+            3.5,
+            threshold,
+        ),
+    ]
+
+
 def _others() -> list[Bar]:
     flower, surfaces, agents, tests = "On Flower", "FLoRA's surfaces", "DP-FTS-DE", "Propose-test"
     authors = "1: the authors' code, 16.35 CPU s without its objective, on such a machine (known)"
@@ -243,4 +314,4 @@ def _others() -> list[Bar]:
     ]
 
 
-BARS = [*_starts(), *_sums(), *_votes(), *_training(), *_encrypted(), *_others()]
+BARS = [*_starts(), *_sums(), *_votes(), *_training(), *_encrypted(), *_nodes(), *_others()]

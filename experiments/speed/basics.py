@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +33,11 @@ from hushtune.privacy.accounting import Sums
 from hushtune.privacy.bounds import KHot
 from hushtune.privacy.calibration import calibrate
 from hushtune.privacy.guarantee import Privacy
+from hushtune.privacy.noise.base import Noise
 from hushtune.review.pages import report
 from hushtune.run.simulation import Shortcut
 from hushtune.run.tuning import tune
+from hushtune.seals.curator import Curator
 from hushtune.seals.masked.seal import Masked
 from hushtune.testing.conversation import Conversation
 
@@ -115,8 +116,9 @@ def _vote(voters: int) -> dict[str, Any]:
     exact = counts(voters, _CANDIDATES, [_VOTES], Agreement(_GOOD, 1.0), 1, np.random.default_rng(0))[_VOTES][0]
     scored = time.process_time()
     sums = {TopVotes(_VOTES, candidates, 0): exact}
-    shortcut = Shortcut([], WHOLE, candidates, Search(), Fraction(noise.variance), 0, sums)  # type: ignore[arg-type]
-    config = Vote(_VOTES, decode="argmax").run(shortcut)
+    drawn = Curator(), Noise(noise.scale, "curator"), 1  # of its variance, however many voters there are
+    shortcut = Shortcut([], WHOLE, candidates, Search(), *drawn, 0, sums)  # type: ignore[arg-type]
+    config = Vote(_VOTES, decode="argmax", opens="sum").run(shortcut)
     end = time.process_time()
     return {
         "name": "simulated vote",

@@ -5,8 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from fractions import Fraction
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +21,22 @@ from hushtune.core.arrays import IntArray
 from hushtune.core.errors import SettingError
 from hushtune.core.observer import Observer
 from hushtune.core.randomness import SystemRandomness
-from hushtune.core.roster import Roster
+from hushtune.core.roster import Id, Roster
 from hushtune.core.secret import Secret
 from hushtune.core.space import Candidates, Config, Float, Space
 from hushtune.methods.base import Facts
 from hushtune.methods.combine.cells import Cells
 from hushtune.methods.combine.method import Combine
 from hushtune.methods.combine.tallies import CellCounts, ConfigSums
+from hushtune.privacy.noise.base import Noise
 from hushtune.run.simulation import Shortcut
+from hushtune.seals.base import Seal
 from hushtune.seals.forms import Form
 from hushtune.seals.threshold.process import Sidecar
 from hushtune.seals.threshold.seal import Threshold
 from hushtune.testing.conversation import Conversation
 
-Vectors = dict[str, dict[str, IntArray]]
+Vectors = dict[Id, dict[str, IntArray]]
 """What each client contributes, by block."""
 
 _RUN = "0" * 32
@@ -112,19 +113,19 @@ def rows(clients: list[int], observer: Observer) -> Iterator[dict[str, Any]]:
 
 
 def _rows(room: Room, ring: int, folder: Path, advance: Callable[[int], None]) -> Iterator[dict[str, Any]]:
-    parties, common = _parties(room, folder), {"clients": len(room.ids), "ring": ring}
-    mean, form, largest = _mean(room, parties)
+    parties, common = parties_of(room.ids, folder), {"clients": len(room.ids), "ring": ring}
+    mean, form, largest = _mean(room.seal, parties)
     _, keys = room.open(form, mean, largest)  # makes the keys; what follows does not
     advance(1)
     yield {"name": "keys and a first PF-Mean", **common, **_rounded(keys)}
     quotients, found = room.open(form, mean, largest)
     advance(1)
     yield {"name": "PF-Mean", **common, **_rounded(found), "mse": _mse(quotients, form, mean)}
-    counts, form, largest = _counts(room, parties)
+    counts, _, form, largest = counts_of(room.seal, parties)
     mask, first = room.open(form, counts, largest)
     advance(1)
     exact = form.of(_total(counts))
-    sums, form, largest = _clusters(room, parties, np.rint(mask) > 0)
+    sums, _, form, largest = clusters_of(room.seal, parties, np.rint(mask) > 0)
     quotients, second = room.open(form, sums, largest)
     advance(1)
     both = {name: first[name] + second[name] for name in ("cpu_seconds", "wall_seconds", "bytes_per_client")}
@@ -172,48 +173,69 @@ def _loss(config: Config, data: Any) -> float:
     return float(min(near, far, 1.0))
 
 
-def _parties(room: Room, folder: Path) -> dict[str, Party]:
+def parties_of(ids: Sequence[Id], folder: Path) -> dict[Id, Party]:
+    """Clients that have searched already.
+
+    Args:
+        ids: their names.
+        folder: where their trials are kept.
+    """
     rng, store = np.random.default_rng(0), TrialStore(folder / "trials.db")
-    data = {id_: np.array([rng.uniform(0.35, 0.45)]) for id_ in room.ids}
+    data = {id_: np.array([rng.uniform(0.35, 0.45)]) for id_ in ids}
     return {
         id_: Party(id_, Client(data[id_], _loss), store, folder, SystemRandomness(), secret=Secret.simulated(0, id_))
-        for id_ in room.ids
+        for id_ in ids
     }
 
 
-def _method(strategy: Any, room: Room) -> Combine:
+def _method(strategy: Any, clients: int, seal: Seal) -> Combine:
     candidates: Candidates = _GRID
-    return Combine(strategy).settled(Facts(candidates, len(room.ids), None, room.seal, Search()))
+    return Combine(strategy).settled(Facts(candidates, clients, None, seal, Search()))
 
 
-def _vectors(query: CellCounts | ConfigSums, parties: Mapping[str, Party]) -> Vectors:
-    everybody = Shortcut(list(parties.values()), WHOLE, _GRID, Search(), Fraction(0), 0)
+def _vectors(query: CellCounts | ConfigSums, parties: Mapping[Id, Party]) -> Vectors:
+    noise = Threshold(), Noise(0.0), 1
+    everybody = Shortcut(list(parties.values()), WHOLE, _GRID, Search(), *noise, 0)
     return {id_: dict(blocks) for id_, blocks in everybody.gather(query).items()}
 
 
-def _mean(room: Room, parties: Mapping[str, Party]) -> tuple[Vectors, Form, int]:
-    query = _method("mean", room).query(_GRID, Search())
+def _mean(seal: Seal, parties: Mapping[Id, Party]) -> tuple[Vectors, Form, int]:
+    query = _method("mean", len(parties), seal).query(_GRID, Search())
     assert isinstance(query, ConfigSums)
-    form = Form("sums", over="counts", least=len(room.ids) * query.unit, step=query.unit)
-    return _vectors(query, parties), form, len(room.ids) * query.bound.largest
+    form = Form("sums", over="counts", least=len(parties) * query.unit, step=query.unit)
+    return _vectors(query, parties), form, len(parties) * query.bound.largest
 
 
-def _counts(room: Room, parties: Mapping[str, Party]) -> tuple[Vectors, Form, int]:
-    method = _method("dbscan", room)
+def counts_of(seal: Seal, parties: Mapping[Id, Party]) -> tuple[Vectors, CellCounts, Form, int]:
+    """PF-DBSCAN's first opening, which cells are dense: vectors, what is asked, the form, and the largest sum.
+
+    Args:
+        seal: under which.
+        parties: the clients.
+    """
+    method = _method("dbscan", len(parties), seal)
     query = method.query(_GRID, Search())
     assert isinstance(query, CellCounts)
-    return _vectors(query, parties), Form("counts", at_least=method.min_points), len(room.ids) * query.bound.largest
+    form = Form("counts", at_least=method.min_points)
+    return _vectors(query, parties), query, form, len(parties) * query.bound.largest
 
 
-def _clusters(room: Room, parties: Mapping[str, Party], dense: Any) -> tuple[Vectors, Form, int]:
-    method = _method("dbscan", room)
+def clusters_of(seal: Seal, parties: Mapping[Id, Party], dense: Any) -> tuple[Vectors, ConfigSums, Form, int]:
+    """Its second opening, the means of clusters: the same.
+
+    Args:
+        seal: under which.
+        parties: the clients.
+        dense: which cells are.
+    """
+    method = _method("dbscan", len(parties), seal)
     if not dense.any():
-        raise SettingError(f"clients must be so many that a cell is dense, but got {len(room.ids)}; try 10")
+        raise SettingError(f"clients must be so many that a cell is dense, but got {len(parties)}; try 10")
     clusters = tuple(Cells(_GRID.space, method.cell).clusters(dense).tolist())
     query = method.query(_GRID, Search(), clusters)
     assert isinstance(query, ConfigSums)
     form = Form("sums", over="counts", least=(method.min_points or 1) * query.unit, step=query.unit)
-    return _vectors(query, parties), form, len(room.ids) * query.bound.largest
+    return _vectors(query, parties), query, form, len(parties) * query.bound.largest
 
 
 def _total(vectors: Vectors) -> dict[str, IntArray]:

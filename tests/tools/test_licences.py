@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "licences.md").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-TOOLS = {"test", "browser", "release", "docs", "dev"}  # extras for those who work on hushtune
+TOOLS = {"test", "quorum", "browser", "release", "docs", "dev"}  # extras for those who work on hushtune
 ROW = re.compile(r"\| \*\*(\S+)\*\* \| (.+?) \| (\S+) \| (.+?) \|")
 WANTED = {"core": PROJECT["dependencies"]} | {
     extra: wanted for extra, wanted in PROJECT["optional-dependencies"].items() if extra not in TOOLS
