@@ -57,11 +57,12 @@ def test_four_digits(value: float, above: str, below: str) -> None:
 
 
 def test_limits_are_shown_as_they_were_set() -> None:
-    assert [as_set(value) for value in (1.0, 0.25, 1e-5, 2, 0.1234567, math.inf)] == [
+    assert [as_set(value) for value in (1.0, 0.25, 1e-5, 2, 0.1234567, 0.0, math.inf)] == [
         "1",
         "0.25",
         "1e-05",
         "2",
         "0.1234567",
+        "0",
         "inf",
     ]

@@ -148,10 +148,29 @@ def test_one_module_decides_what_a_failure_is() -> None:
 
 def test_seeded_randomness_is_made_only_for_simulations() -> None:
     makers = [name for name, path in modules().items() if "SimulatedRandomness(" in path.read_text()]
-    assert sorted(makers) == ["core.randomness", "federation.endpoint", "federation.local", "run.simulation"]
+    assert sorted(makers) == [
+        "core.randomness",
+        "federation.endpoint",
+        "federation.local",
+        "federation.nodes.local",
+        "run.simulation",
+    ]
     users = [name for name, path in modules().items() if "drawn_from(" in path.read_text()]
     assert sorted(users) == ["core.randomness", "run.opening", "testing.seals", "training.central"]
     for name, path in modules().items():
         if name.startswith(("privacy", "seals")):
             assert "default_rng" not in path.read_text()
             assert "np.random" not in path.read_text()
+
+
+def test_nothing_is_unpickled_that_a_peer_may_have_sent() -> None:
+    """What crosses between organisations is JSON and bytes of stated lengths; pickles could run code."""
+    loads = {"pickle", "cloudpickle", "dill", "marshal", "shelve", "joblib"}
+    peers = [path for name, path in modules().items() if name.startswith(("seals.", "federation.", "core.wire"))]
+    assert len(peers) > 50
+    for path in peers:
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not loads & {name.partition(".")[0] for name in names}, path
+            assert not (isinstance(node, ast.keyword) and node.arg == "allow_pickle"), path
