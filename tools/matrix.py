@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "matrix.md"
 README = ROOT / "README.md"
 BEGIN, END = "<!-- the matrix: written by `make matrix` -->", "<!-- end of the matrix -->"
-SEALS = ("masked", "threshold", "clear", "curator")
+SEALS = ("masked", "quorum", "threshold", "clear", "curator")
 NOISES = ("exact", "client", "record")
 Outcomes = dict[tuple[str, str, str], Outcome]
 
@@ -58,7 +58,7 @@ to run the same suite over a method of your own.
 - A refused cell is refused by `tune` with the line given here, before anything is written or spent.
 - The last column is the suite that vouches for the cell. Seal `threshold` needs OpenFHE, so its working cells are run
   by `make test-mhe`, with the same checks; `make test` checks that without OpenFHE they are refused with a hint how to
-  get it.
+  get it. Seal `quorum` starts node processes for every run: `make test-quorum` has its working cells.
 - With epsilon, a working cell includes a measurement of the noise under its seal and unit, in sums and in answers about
   hidden sums, both of the suite's own. Not measured by cells: a method's own openings, which are too short for that,
   and the coins of secret sampling, which `tests/client/test_sampling.py` has.
@@ -67,14 +67,15 @@ to run the same suite over a method of your own.
 """
 
 
-_KEY = """*exact*: no epsilon; *client*, *record*: whom the noise protects. `Masked`, the default, and `Threshold` show
+_KEY = """*exact*: no epsilon; *client*, *record*: whom the noise protects. `Masked`, the default, `Quorum` and `Threshold` show
 the server no single contribution; `Clear` and `Curator` show it all of them, as the statement says. Tests run every
 cell; [the matrix](docs/matrix.md) has what each one opens, and its refusals in full."""
 
 
 def suite_of(key: tuple[str, str, str], outcome: Outcome) -> str:
     """Which suite vouches for a cell."""
-    return "make test-mhe" if key[1] == "threshold" and outcome.state == "works" else "make test"
+    slow = {"threshold": "make test-mhe", "quorum": "make test-quorum"}
+    return slow.get(key[1], "make test") if outcome.state == "works" else "make test"
 
 
 def line(key: tuple[str, str, str], outcome: Outcome) -> str:

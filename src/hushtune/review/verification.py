@@ -213,6 +213,11 @@ def _noise(result: Result) -> Iterator[Check]:
         honest == result.honest and result.answered >= seal.needed(result.asked),
         f"{honest} of {result.asked} carry it; {result.answered} answered, {seal.needed(result.asked)} needed",
     )
+    yield Check(
+        "the nodes that are named are as many as the seal needs",
+        len(result.nodes) == seal.served_by,
+        f"{len(result.nodes)} named, {seal.served_by} needed",
+    )
     expected = [
         0.0 if ANSWERS in opened.blocks else result.noise.opened_variance(honest, opened.answered)
         for opened in result.opened

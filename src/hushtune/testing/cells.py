@@ -17,6 +17,7 @@ from hushtune.seals.base import Seal
 from hushtune.seals.clear import Clear
 from hushtune.seals.curator import Curator
 from hushtune.seals.masked.seal import Masked
+from hushtune.seals.quorum.seal import Quorum
 from hushtune.seals.threshold.seal import Threshold
 from hushtune.testing.noise import measured
 from hushtune.testing.room import Room
@@ -33,7 +34,7 @@ NOISES: dict[Noises, Privacy | None] = {
     "client": Privacy(4.0),
     "record": Privacy(4.0, unit="record"),
 }
-SEALS: tuple[Seal, ...] = (Clear(), Masked(), Threshold(ring=2**14, smudging=8.0), Curator())
+SEALS: tuple[Seal, ...] = (Clear(), Masked(), Quorum(nodes=3), Threshold(ring=2**14, smudging=8.0), Curator())
 
 
 @dataclass(frozen=True)

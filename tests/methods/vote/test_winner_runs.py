@@ -73,7 +73,12 @@ def test_the_statement_says_that_nothing_else_was_opened(make_clients: Make, can
 
 @pytest.mark.parametrize(
     ("method", "only"),
-    [(ht.Vote(2, opens="sum"), False), (ht.NoisyMax(), True), (ht.ProposeTest(granularity=0.5), False)],
+    [
+        (ht.Vote(2, opens="sum"), False),
+        (ht.NoisyMax(), True),
+        (ht.ProposeTest(granularity=0.5), False),
+        (ht.ProposeTest(tests=1), False),
+    ],
     ids=lambda value: getattr(value, "name", value),
 )
 def test_so_it_does_of_every_method_of_which_it_is_true(

@@ -111,15 +111,13 @@ def half(noise: Noise) -> Noise:
     return Noise(noise.scale / 2, noise.at, noise.nodes)
 
 
-@pytest.mark.parametrize(
-    ("case", "m"), [(REPLACED, 3), (REPLACED, 5), (SOFT, 3), (ZEROED, 3)], ids=["three", "five", "soft", "zeroed"]
-)
-def test_the_winner_is_within_its_claim_and_missing_noise_is_caught(case: Case, m: int) -> None:
+@pytest.mark.parametrize("case", [REPLACED, SOFT, ZEROED], ids=["replaced", "soft", "zeroed"])
+def test_the_winner_is_within_its_claim_and_missing_noise_is_caught(case: Case) -> None:
     """The worst case loses all that is claimed; noise that is halved, or of one node less, loses more."""
-    noise = case.noise(EPSILON, m)
-    assert 0.5 * EPSILON < case.measured(noise, noise.honest_nodes, 6_000) <= EPSILON
-    assert case.measured(half(noise), noise.honest_nodes, 6_000) > EPSILON
-    assert case.measured(noise, noise.honest_nodes - 1, 6_000) > EPSILON
+    noise = case.noise(EPSILON, 3)
+    assert 0.5 * EPSILON < case.measured(noise, 2, 6_000) <= EPSILON
+    assert case.measured(half(noise), 2, 6_000) > EPSILON
+    assert case.measured(noise, 1, 6_000) > EPSILON
 
 
 def test_a_range_that_is_taken_too_small_is_caught() -> None:
@@ -189,6 +187,6 @@ def test_a_thousand_openings_through_real_processes_are_distributed_as_in_the_cl
             assert not refuted(counts, expected(poll, 2.0))
             assert refuted(counts, expected(poll, 1.0))
         loud = Poll(query, [[1, 0, 0], [1, 0, 0], [0, 1, 0]], scale=1.0)
-        assert refuted(places(loud, reach, range(1000, 1200)), expected(polls[0], 2.0))
+        assert refuted(places(loud, reach, range(1000, 1400)), expected(polls[0], 2.0))
     finally:
         reach.close()
