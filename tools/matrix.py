@@ -67,9 +67,9 @@ to run the same suite over a method of your own.
 """
 
 
-_KEY = """*exact*: no epsilon; *client*, *record*: whom the noise protects. `Masked`, the default, `Quorum` and `Threshold` show
-the server no single contribution; `Clear` and `Curator` show it all of them, as the statement says. Tests run every
-cell; [the matrix](docs/matrix.md) has what each one opens, and its refusals in full."""
+_KEY = """*exact*: no epsilon; *client*, *record*: whom the noise protects. `Masked`, the default, `Quorum` and
+`Threshold` show the server no single contribution; `Clear` and `Curator` show it all of them, as the statement says.
+Tests run every cell; [the matrix](docs/matrix.md) has what each one opens, and its refusals in full."""
 
 
 def suite_of(key: tuple[str, str, str], outcome: Outcome) -> str:

@@ -37,11 +37,21 @@ def installed(tmp_path: Path) -> Path:
     return info.parent
 
 
-def test_its_own_tests_pass(tmp_path: Path) -> None:
-    own = shutil.copytree(VETO, tmp_path / "veto")  # away from this repository's settings
-    done = run("-m", "pytest", "-q", "-p", "no:xdist", cwd=own, path=[])
+def own_tests(folder: Path, *chosen: str) -> str:
+    """What the example's own tests print, away from this repository's settings."""
+    own = shutil.copytree(VETO, folder / "veto")
+    done = run("-m", "pytest", "-q", "-p", "no:xdist", *chosen, cwd=own, path=[])
     assert done.returncode == 0, done.stdout
-    assert "12 passed" in done.stdout
+    return done.stdout
+
+
+def test_its_own_tests_pass(tmp_path: Path) -> None:
+    assert "12 passed, 3 deselected" in own_tests(tmp_path, "-k", "not quorum")
+
+
+@pytest.mark.long  # node processes, which do not know the method
+def test_nodes_check_ballots_of_a_method_that_they_do_not_know(tmp_path: Path) -> None:
+    assert "3 passed, 12 deselected" in own_tests(tmp_path, "-k", "quorum")
 
 
 @pytest.mark.long  # test_plugins has the lookup

@@ -18,7 +18,8 @@ EXIT_CODES = {
     0: "done",
     1: "verify found a claim that does not hold",
     2: "bad input or a refusal: nothing was spent",
-    3: "aborted: too few clients answered, or what was opened is nothing that clients can send; see the message",
+    3: "aborted: too few clients answered, a node did not, or what was opened is nothing that clients can send; "
+    "see the message",
     4: "internal error",
     5: "failed after the run's cost was reserved: the message says what was opened, the ledgers have it",
     _INTERRUPTED: "interrupted; the same command resumes",

@@ -14,6 +14,7 @@ from hushtune.client.rows import Parts
 from hushtune.core.errors import WireError
 from hushtune.core.wire import pack, unpack
 from hushtune.privacy.accounting import check_events
+from hushtune.privacy.bounds.codec import bound_to_json
 from hushtune.privacy.events.registry import event_from_json, event_to_json
 from hushtune.privacy.events.sums import Event
 from hushtune.privacy.guarantee import Privacy
@@ -69,8 +70,16 @@ class Request:
                 "privacy": self.privacy.to_json() if self.privacy else None,
                 "voters": self.voters,
                 "events": [event_to_json(event) for event in self.events],
+                "checked": self._checked,
             }
         )
+
+    @property
+    def _checked(self) -> dict[str, Any] | None:
+        """What nodes check of each vector, who know no queries: its bound and its parts."""
+        if not self.seal.served_by:
+            return None
+        return {"bound": bound_to_json(self.query.bound), "blocks": dict(self.query.blocks)}
 
     @cached_property
     def identity(self) -> bytes:
@@ -111,6 +120,8 @@ class Request:
                 voters=_typed(header.pop("voters"), int),
                 events=_events(_typed(header.pop("events"), list)),
             )
+            if header.pop("checked") != request._checked:
+                raise WireError("a request must have nodes check what its query is bound by")
         except (KeyError, TypeError, AttributeError) as error:
             raise WireError(f"a request has a missing or wrong field ({error})") from None
         if header:

@@ -11,7 +11,7 @@ from tests.seals.quorum.room import seeded
 
 import hushtune as ht
 from hushtune.client.request import Request
-from hushtune.core.errors import HushtuneError, RefusedError
+from hushtune.core.errors import HushtuneError, RefusedError, WireError
 from hushtune.core.roster import NodeEntry, Roster
 from hushtune.federation.nodes.task import board_of, reader
 from hushtune.methods.vote.ballots import TopVotes
@@ -64,12 +64,12 @@ def test_voters_are_units() -> None:
     [
         ({"roster": "0" * 64}, "roster is not the one"),
         ({"roster": Roster(ROSTER.ids).digest()}, "roster is not the one"),
-        ({"seal": ht.Masked(), "noise": ht.Masked().noise(3.0)}, "the request's is 'masked'"),
+        ({"seal": ht.Masked(), "noise": ht.Masked().noise(3.0)}, "this one's seal is 'masked'"),
         ({"seal": ht.Quorum(nodes=5), "noise": ht.Quorum(nodes=5).noise(3.0)}, "must name 5 nodes, but names 3"),
     ],
 )
 def test_what_is_not_for_this_node_is_refused(changes: dict[str, Any], reason: str) -> None:
-    with pytest.raises((RefusedError, ht.SettingError), match=reason):
+    with pytest.raises((RefusedError, WireError, ht.SettingError), match=reason):
         reader(ROSTER)(request(**changes).to_bytes())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from hushtune.client.request import Request
+from hushtune.client.sheet import Sheet
 from hushtune.core.errors import RefusedError
 from hushtune.core.roster import Roster
 from hushtune.seals.quorum.agenda import Agenda
@@ -27,22 +27,16 @@ def reader(roster: Roster) -> Read:
     """
 
     def read(content: bytes) -> Task:
-        request = Request.from_bytes(content)
-        if request.roster != roster.digest():
+        sheet = Sheet.from_bytes(content)
+        if sheet.roster != roster.digest():
             raise RefusedError("the request's roster is not the one this node was given")
-        if request.seal.kind != KIND:
-            raise RefusedError(f"nodes serve runs under seal 'quorum', but the request's is '{request.seal.name}'")
-        request.seal.check_nodes(roster.nodes)
-        bound, units = request.query.bound, request.voters * len(roster)
-        agenda = Agenda(bound, request.form, request.query.blocks, request.noise, units)
+        if sheet.seal.kind != KIND:
+            raise RefusedError(f"these nodes serve no runs under seal '{sheet.seal.name}'")
+        sheet.seal.check_nodes(roster.nodes)
+        agenda = Agenda(sheet.bound, sheet.form, sheet.blocks, sheet.noise, sheet.voters * len(roster))
         agenda.check()
-        step = Step(
-            request.run,
-            request.step,
-            hashlib.sha256(content).digest(),
-            layout_of(bound),
-            request.seal.needed(len(roster)),
-        )
-        return Task(step, request.voters, max(1, bound.tests), agenda.question)
+        needed, digest = sheet.seal.needed(len(roster)), hashlib.sha256(content).digest()
+        step = Step(sheet.run, sheet.step, digest, layout_of(sheet.bound), needed)
+        return Task(step, sheet.voters, max(1, sheet.bound.tests), agenda.question)
 
     return read

@@ -1,0 +1,108 @@
+"""A request's part for nodes, who know no queries: clients refuse one that says anything else than their query."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.federation.nodes.test_task import QUERY, SEAL, request
+
+import hushtune as ht
+from hushtune.client.request import Request
+from hushtune.client.sheet import Sheet
+from hushtune.core.errors import HushtuneError, WireError
+from hushtune.core.wire import pack, unpack
+from hushtune.privacy.bounds import AtMost, Ball, Box, KHot, Scores, Tally
+from hushtune.privacy.bounds.codec import bound_from_json, bound_to_json
+
+
+def changed(**fields: Any) -> bytes:
+    header, _ = unpack(request().to_bytes())
+    return pack(header | fields)
+
+
+def checked(**fields: Any) -> dict[str, Any]:
+    found: dict[str, Any] = unpack(request().to_bytes())[0]["checked"]
+    return found | fields
+
+
+def test_it_says_what_the_request_says() -> None:
+    asked, sheet = request(), Sheet.from_bytes(request().to_bytes())
+    assert (sheet.run, sheet.step, sheet.roster) == (asked.run, asked.step, asked.roster)
+    assert (sheet.seal, sheet.noise, sheet.form) == (SEAL, asked.noise, None)
+    assert (sheet.voters, sheet.bound, sheet.blocks) == (1, QUERY.bound, {"votes": 5})
+
+
+def test_no_query_need_be_known() -> None:
+    assert Sheet.from_bytes(changed(query={"query": "of somebody else's", "version": 9})).bound == QUERY.bound
+
+
+def test_clients_refuse_what_their_query_is_not_bound_by() -> None:
+    for other in (
+        checked(bound=bound_to_json(KHot(3, 5))),
+        checked(bound=bound_to_json(AtMost(2, 5))),
+        checked(bound=bound_to_json(replace(QUERY.bound, tests=1))),
+        checked(blocks={"votes": 4, "others": 1}),
+        checked(more=1),
+        None,
+    ):
+        with pytest.raises(WireError, match="must have nodes check what its query is bound by"):
+            Request.from_bytes(changed(checked=other))
+    masked = replace(request(), seal=ht.Masked(), noise=ht.Masked().noise(3.0)).to_bytes()
+    assert unpack(masked)[0]["checked"] is None
+    assert Request.from_bytes(masked).seal == ht.Masked()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"kind": "other"},
+        {"seal": None},
+        {"seal": ht.Masked().to_json()},
+        {"checked": None},
+        {"checked": 3},
+        {"checked": checked(bound=None)},
+        {"checked": checked(bound={"kind": "Huge"})},
+        {"checked": checked(bound={"kind": "KHot", "k": 2})},
+        {"checked": checked(bound={"kind": "KHot", "k": 9, "length": 5})},
+        {"checked": checked(blocks=None)},
+        {"checked": checked(blocks={})},
+        {"checked": checked(blocks={"votes": 4})},
+        {"checked": checked(blocks={"votes": 6, "less": -1})},
+        {"checked": checked(blocks={"votes": 5.0})},
+        {"run": "short"},
+        {"run": 3},
+        {"step": True},
+        {"step": "0"},
+        {"roster": None},
+        {"voters": 0},
+        {"voters": 2**30},
+        {"scale": "3"},
+        {"scale": True},
+        {"scale": -1.0},
+        {"form": {"block": "nothing"}},
+    ],
+    ids=str,
+)
+def test_what_says_nothing_to_nodes_is_refused(fields: dict[str, Any]) -> None:
+    if "seal" in fields and fields["seal"] is not None:
+        fields = fields | {"checked": None}
+    with pytest.raises(HushtuneError):
+        Sheet.from_bytes(changed(**fields))
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [KHot(2, 5), AtMost(2, 5, 1), Scores(3, 2, 15, 15, True), Box(9, 3, (1, 2)), Tally(4, 2, 1, 3, 2), Ball(9, 4, 0.5)],
+    ids=str,
+)
+def test_bounds_survive(bound: Any) -> None:
+    assert bound_from_json(bound_to_json(bound)) == bound
+
+
+def test_bounds_of_others_are_none_of_ours() -> None:
+    class KHot(AtMost):  # the name alone does not make it one
+        pass
+
+    assert bound_to_json(KHot(1, 2)) is None
