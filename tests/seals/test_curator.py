@@ -74,4 +74,4 @@ def test_the_statement_says_who_is_trusted() -> None:
     assert line.startswith("TRUSTED: the server, with every client's own contribution")
     assert line.endswith("not against the server.")
     assert ht.Curator.shows_each
-    assert ht.Curator.tests
+    assert ht.Curator.mechanisms[0] == "permute-and-flip"

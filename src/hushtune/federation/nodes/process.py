@@ -52,12 +52,14 @@ class Process:
             patience: seconds to wait for the reply.
         """
         for _ in range(_TRIES):
-            stream = self.start(halt)
             try:
+                stream = self.start(halt)
                 stream.send(halt, kind, *parts)
                 return stream.receive(halt, patience)
             except (ConnectionError, WireError):
                 how = self.close()
+            except WorkerError as error:  # it may have been killed while it started
+                how = str(error)
             except BaseException:  # half a frame may be on its way
                 self.close()
                 raise

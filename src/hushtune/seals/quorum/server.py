@@ -6,6 +6,7 @@ nothing if too many are.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -26,6 +27,8 @@ from hushtune.seals.quorum.questions import GRID
 
 _ROOM = 2**24  # bytes of envelopes in one message to a node, unless a single one is larger
 _BESIDE = 2**10  # bytes that go with each of them, or less
+
+log = logging.getLogger("hushtune")
 
 Asking = Generator[Trip, Replies, Any]
 
@@ -77,7 +80,14 @@ class QuorumServer:
     def finish(self) -> Generator[Trip, Replies, None]:
         """Has nodes forget the run: their keys of it go, and with them what clients sent."""
         message = pack({"kind": KIND, "run": self._run, "is": "end"})
-        yield Trip("ending", dict.fromkeys(self._nodes, message), to="nodes")
+        replies = yield Trip("ending", dict.fromkeys(self._nodes, message), to="nodes")
+        for node in self._nodes:
+            try:
+                unpack_reply(replies.get(node))
+            except WireError as error:
+                log.warning(
+                    "%s was not told that the run is over, and keeps its keys of it for a while: %s", node, error
+                )
         self._carried.forget()
 
     def close(self) -> None:
