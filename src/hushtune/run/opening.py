@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -47,6 +48,7 @@ class Opener:
     ) -> None:
         self._terms, self._federation, self._folder, self._account = terms, federation, folder, account
         self._observer, self._seed = observer, seed
+        self._over = False  # whether others were told to forget the run
         self._server: ServerEnd | None = None
         self._scored: tuple[Search, Domain] | None = None
         self.seconds_scoring = 0.0
@@ -140,6 +142,7 @@ class Opener:
 
     def finish(self) -> None:
         """Has others forget what they keep for the run, as all it opened is on record: also if that was interrupted."""
+        self._over = True
         server = self._server
         if server is None and self._account.openings:
             server = self._terms.seal.server(self._folder.run, self._federation.roster, "", folder=self._folder.place)
@@ -147,7 +150,12 @@ class Opener:
             converse(server.finish(), self._exchange(self._terms.openings - 1), self._account.reserve)
 
     def close(self) -> None:
-        """Ends the server's end of the seal, and what the federation has begun for the run."""
+        """Ends the server's end of the seal, and what the federation has begun for the run. A run without a folder is
+        not taken up again: others forget what they keep for it, whatever has ended it.
+        """
+        if self._folder.place is None and not self._over:
+            with suppress(Exception):
+                self.finish()
         self._federation.close()
         if self._server is not None:
             self._server.close()

@@ -174,6 +174,7 @@ def conduct(
         observer.keep_no_times()
     place = Path(folder) if folder is not None else None
     study.facts.seal.check(len(federation.roster))
+    study.facts.seal.check_bounds(study.bounds, len(federation.roster) * study.method.voters)
     federation.check(study.facts.candidates.space, parts_of(study.method.voters, privacy))
     if seed is not None:
         ledger = None

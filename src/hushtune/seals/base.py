@@ -130,6 +130,14 @@ class Seal:
             nodes: those of a roster.
         """
 
+    def check_bounds(self, bounds: Sequence[Bound], units: int) -> None:
+        """Refuses vectors that nobody could compute with.
+
+        Args:
+            bounds: of all that a method opens.
+            units: how many vectors there are in a sum.
+        """
+
     def exposed(self, nodes: Sequence[NodeEntry]) -> str | None:
         """Why its promise does not hold with these nodes; None: it does.
 

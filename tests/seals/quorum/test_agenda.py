@@ -101,6 +101,7 @@ def test_a_test_against_a_level_needs_noise() -> None:
     [
         (Box(2**20, 3), None, 2**37, r"at most 2\^56"),
         (Ball(9, 4), Form("sums", at_least=3), 10, "may be negative"),
+        (KHot(1, 16_385, 1), None, 10, "3 nodes compute with at most 16384 entries, but got 16385"),
     ],
     ids=str,
 )

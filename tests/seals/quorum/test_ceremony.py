@@ -23,6 +23,7 @@ from tests.seals.quorum.ceremonies import (
 from hushtune.core.errors import AbortedError, WireError
 from hushtune.core.identity import Identity
 from hushtune.privacy.bounds import Ball, KHot
+from hushtune.seals.quorum import ceremony
 from hushtune.seals.quorum.ceremony import Held, Node, _committed, prepared
 from hushtune.seals.quorum.field import SMALL
 from hushtune.seals.quorum.sharing import crowd, value_at
@@ -289,3 +290,17 @@ def test_a_node_does_not_show_its_secret() -> None:
     assert node.drawn("a", b"bc").bytes(16) == node.drawn("a", b"bc").bytes(16)
     draws = [node.drawn("a", b"bc"), node.drawn("ab", b"c"), node.drawn("a", b"b", b"c"), node.drawn("abc")]
     assert len({drawn.bytes(16) for drawn in draws}) == 4
+
+
+def test_figures_of_many_ballots_are_shown_in_several_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceremony, "_SHOWN", 3)
+    nodes = nodes_of(crowd(3))
+    ballots = [np.array(vector, np.uint64) for vector in VECTORS * 2]
+    ballots[4] = np.array([2, 0, 0, 0, 0, 0], np.uint64)
+    held = submitted(nodes[0].among, [[ballot] for ballot in ballots])
+    record = run(nodes, held)
+    assert not record.errors
+    assert record.results[1].bad == ("c4",)
+    shown = [len(sent[1][0]) for sent in record.sent[FIGURES:] if 1 in sent]
+    assert shown == [16, 48, 48, 32]  # all together, then three, three and two
+    assert opened(record) == np.delete(np.array(VECTORS * 2), 4, axis=0).sum(axis=0).tolist()

@@ -15,6 +15,7 @@ from hushtune.core.identity import verified
 from hushtune.core.randomness import SimulatedRandomness
 from hushtune.core.wire import pack
 from hushtune.privacy.bounds import KHot
+from hushtune.seals.quorum import envelopes
 from hushtune.seals.quorum.envelopes import (
     ENVELOPE_BYTES,
     PUBLIC_BYTES,
@@ -193,3 +194,12 @@ def test_a_node_that_guesses_a_ballot_cannot_tell_whether_it_is_right() -> None:
 def test_a_clients_own_source_gives_the_same_salts_again() -> None:
     first, second = (submitted(CONTENTS, PUBLICS, ABOUT, SimulatedRandomness(1, "own")) for _ in range(2))
     assert first.digests == second.digests
+
+
+def test_a_submission_that_no_node_can_be_handed_is_its_own_clients_affair(monkeypatch: pytest.MonkeyPatch) -> None:
+    for signature in (b"x", b"x" * 63, b"x" * 65):
+        with pytest.raises(WireError, match="a signature must have 64 bytes"):
+            Submission.from_bytes(replace(SENT, signature=signature).to_bytes(), 3)
+    monkeypatch.setattr(envelopes, "LONGEST_ENVELOPE", len(SENT.envelopes[0]))
+    with pytest.raises(WireError, match="an envelope must have at most"):
+        Submission.from_bytes(SENT.to_bytes(), 3)  # the second is longer

@@ -13,7 +13,7 @@ from hushtune.core.errors import AbortedError
 from hushtune.privacy.bounds import Ball, Box, KHot, Tally
 from hushtune.privacy.noise import geometric, skellam
 from hushtune.seals.quorum import questions
-from hushtune.seals.quorum.ceremony import Node
+from hushtune.seals.quorum.ceremony import Node, prepared
 from hushtune.seals.quorum.engine import Engine
 from hushtune.seals.quorum.field import SMALL
 from hushtune.seals.quorum.questions import GRID, Above, Question, Quotient, Reaching, Total, Winner
@@ -198,3 +198,49 @@ def test_what_is_computed_with_is_noisy_from_the_first(question: Any, monkeypatc
 
 def _parts(question: Question, drawn: list[Any]) -> list[tuple[Any, ...]]:
     return [(5, source) if isinstance(question, Winner) else (source,) for source in drawn]
+
+
+def wrong(sent: bytes, at: int) -> bytes:
+    """Figures of which one is another number."""
+    figures = SMALL.from_bytes(sent, len(sent) // SMALL.width)
+    figures[at] = (figures[at] + 1) % SMALL.prime
+    return SMALL.to_bytes(figures)
+
+
+@pytest.mark.parametrize("liar", [1, 2, 3])
+@pytest.mark.parametrize("question", [Total(0, 5, Fraction(1600)), Winner(RATE, 27)], ids=repr)
+def test_nodes_that_kept_different_ballots_answer_nothing(liar: int, question: Question) -> None:
+    """One node tells two others different figures of one ballot: from both their answers it could read that ballot."""
+    nodes, step = nodes_of(crowd(3)), step_of(BOX, 1)
+    held = submitted(nodes[0].among, written(BOX, VECTORS))
+    (victim, *_) = [at for at in (1, 2, 3) if at != liar]
+
+    def tamper(turn: int, sender: int, receiver: int, sent: bytes) -> bytes:
+        if sender == liar and turn == FIGURES:
+            return wrong(sent, 1)  # all ballots together fail, so that each is looked at
+        if sender == liar and turn == FIGURES + 1 and receiver == victim:
+            return wrong(sent, len(VECTORS))  # the first ballot's faults
+        return sent
+
+    record = observed([asked(node, step, own, [question], 1) for node, own in zip(nodes, held, strict=True)], tamper)
+    assert not record.results
+    assert len(record.errors) == 3
+    for error in record.errors.values():
+        assert type(error) is AbortedError
+        assert "of the same ballots: nothing is opened" in str(error)
+    assert len(record.sent) == FIGURES + 4  # two rounds of figures, the question, and nothing
+
+
+def test_noise_belongs_to_the_ballots_that_were_kept() -> None:
+    nodes = nodes_of(crowd(3))
+    held, step = submitted(nodes[0].among, written(BOX, VECTORS)), step_of(BOX, 1)
+    found = []
+    for bad in (False, True):
+
+        def tamper(turn: int, sender: int, receiver: int, sent: bytes, bad: bool = bad) -> bytes:
+            return wrong(sent, 1) if bad and sender == 1 and turn in (FIGURES, FIGURES + 1) else sent
+
+        programs = [prepared(node, step, own) for node, own in zip(nodes, held, strict=True)]
+        found.append(observed(programs, tamper).results[2])
+    assert found[0].clients != found[1].clients
+    assert found[0].digest != found[1].digest  # which all noise is derived from

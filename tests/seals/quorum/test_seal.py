@@ -18,6 +18,7 @@ from hushtune.core.errors import AbortedError
 from hushtune.core.observer import Observer
 from hushtune.core.randomness import SimulatedRandomness
 from hushtune.core.roster import Id, NodeEntry
+from hushtune.core.wire import unpack
 from hushtune.federation.base import Dropped
 from hushtune.federation.local import LocalFederation
 from hushtune.privacy.bounds import Ball, KHot, Scores
@@ -138,18 +139,22 @@ class Wire(LocalFederation):
     bad: tuple[Id, ...] = ()
     cut = 10**9
     asked = 0
+    told: list[str]
 
     def exchange(self, trip: Trip, observer: Observer) -> Mapping[Id, bytes | Dropped]:
         self.cut -= 1
         if not self.cut:
             raise KeyboardInterrupt
         self.asked += trip.to == "clients"
+        if trip.to == "nodes":
+            self.told.append(str(unpack(next(iter(trip.messages.values())))[0]["is"]))
         replies = dict(super().exchange(trip, observer))
         return replies | (dict.fromkeys(self.bad, b"garbage") if trip.to == "clients" else {})
 
 
 def wire(home: Path, **changes: Any) -> Wire:
     made = Wire(toy_clients(10, CANDIDATES, None), home, seed=3, jobs=1)
+    made.told = []
     for name, value in changes.items():
         setattr(made, name, value)
     return made
@@ -214,3 +219,22 @@ def test_vectors_that_nodes_cannot_check_are_refused_before_anybody_is_asked() -
     with pytest.raises(ht.SettingError, match="nodes can check vectors within"):
         ht.Quorum().traffic(10, Odd(), 1, 9, 9, False)  # type: ignore[arg-type]
     assert ht.Quorum().traffic(10, Ball(9, 4), 1, 9, 9, False)[1] > 0
+
+
+@pytest.mark.parametrize("cut", [2, 3, 5, 20])
+def test_what_cannot_be_taken_up_again_is_forgotten(tmp_path: Path, cut: int) -> None:
+    """A run without a folder that was cut off: no node keeps what opens its envelopes."""
+    made, kept = wire(tmp_path, cut=cut), wire(tmp_path / "kept", cut=cut)
+    for one, folder in ((made, None), (kept, tmp_path / "run")):
+        with pytest.raises(KeyboardInterrupt):
+            over(one, privacy=ht.Privacy(4.0), folder=folder)
+    assert made.told[-1] == "end"
+    assert "end" not in kept.told
+
+
+def test_more_candidates_than_nodes_can_compare_are_refused_before_anybody_is_asked(tmp_path: Path) -> None:
+    many = SPACE.sample(17_000, seed=1)
+    clients = toy_clients(3, many, None)
+    with pytest.raises(ht.SettingError, match="3 nodes compute with at most 16384 entries, but got 17000"):
+        ht.tune(clients, many, method=ht.Vote(), seal=ht.Quorum(), privacy=ht.Privacy(1.0), home=tmp_path)
+    assert not list(tmp_path.rglob("ledger*.db"))

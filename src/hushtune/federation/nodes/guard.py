@@ -99,7 +99,7 @@ class Guard:
             if (header.get("kind"), header.get("run")) != (KIND, run):
                 raise WireError(f"a message to a node must be of kind '{KIND}', and of the run that its frame names")
             what = header.get("is")
-            if not known and what == "key":
+            if not known and what == "key" and header.get("at") == 0:
                 self._begin(run, token)
                 known = self._known(run, token)  # another process may have been faster
             if known:

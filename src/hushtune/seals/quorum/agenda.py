@@ -23,6 +23,8 @@ from hushtune.seals.quorum.sharing import Crowd, crowd
 
 _ROOM = 2**56  # of a sum: far below the small field's prime, and noise on it as well
 _MOST = 2**40  # of a level's denominator
+_REPLY = 2**26  # bytes that a node may say at once
+_COMPARED = 32 * 64  # bytes of the shares of an entry's bits, for one node and each multiple of the prime
 _BEYOND = 16  # how far outside the range of a mean score a level may be
 
 
@@ -54,6 +56,13 @@ class Agenda:
         layout_of(self.bound)
         if self._top > _ROOM:
             raise SettingError(f"a sum that nodes hold must be at most 2^56, but can be {self._top}: use fewer steps")
+        if self.bound.tests or self.form is not None:
+            most = _REPLY // (_COMPARED * self.among.enough * self.among.degree)
+            if self.bound.length > most:
+                raise SettingError(
+                    f"{self.among.nodes} nodes compute with at most {most} entries, but got {self.bound.length}: "
+                    "use fewer candidates or fewer nodes"
+                )
         if self.form is not None and self.bound.limits.lowest < 0:
             raise SettingError("nodes compare and divide sums of numbers from 0 on, but these may be negative")
 

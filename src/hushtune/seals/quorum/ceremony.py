@@ -31,6 +31,7 @@ from hushtune.seals.quorum.sharing import KEY_BYTES, Common, Crowd, Group
 
 _DIGEST = 32
 _SIGNATURE = 64
+_SHOWN = 2**18  # ballots whose figures are shown in one round: of 7 nodes, 28 MiB in a message
 _AT_ONCE = 1024  # clients whose ballots are copied at a time: a million are held once, and never twice
 
 
@@ -106,7 +107,7 @@ class Sums:
 
     Args:
         shares: of the sums, in the small field.
-        digest: what all nodes have signed.
+        digest: for what all nodes have signed, and whose ballots are in the sums.
         clients: whose ballots are in the sums.
         bad: clients whose ballots broke a rule.
     """
@@ -140,7 +141,7 @@ def prepared(node: Node, step: Step, held: Sequence[Held]) -> Steps[Sums]:
         )
     totals = SMALL.total(np.stack([SMALL.total(ballots) for ballots in _blocks(kept, step.layout)]))
     sums = step.layout.sums(totals, sum(len(one.ballots) for one in kept))
-    return Sums(sums, digest, tuple(one.client for one in kept), bad)
+    return Sums(sums, _kept(digest, kept), tuple(one.client for one in kept), bad)
 
 
 def _blocks(held: Sequence[Held], layout: Layout) -> Iterator[Elements]:
@@ -148,6 +149,16 @@ def _blocks(held: Sequence[Held], layout: Layout) -> Iterator[Elements]:
     nothing = np.zeros((0, layout.size), np.uint64)
     for at in range(0, max(1, len(held)), _AT_ONCE):
         yield np.concatenate([nothing, *(one.ballots for one in held[at : at + _AT_ONCE])])
+
+
+def _kept(digest: bytes, kept: Sequence[Held]) -> bytes:
+    """What all nodes have signed, and whose ballots this node has kept. Noise follows from both, and nodes compare it
+    before they answer: of two that kept different ballots, a third could read the difference.
+    """
+    told = hashlib.sha256(b"hushtune quorum kept" + digest)
+    for one in kept:
+        told.update(len(one.client).to_bytes(2, "big") + one.client.encode())
+    return told.digest()
 
 
 def _keys(node: Node, about: bytes) -> Steps[Common]:
@@ -198,7 +209,11 @@ def _checked(node: Node, layout: Layout, held: Sequence[Held], common: Common, d
     figures = np.concatenate([rules.of(ballots) for ballots in _blocks(held, layout)], axis=1)
     if (yield from _passed(node, masked(rules.batched(figures), common, digest + b" all"))).all():
         return np.ones(figures.shape[1], dtype=bool)
-    return (yield from _passed(node, masked(figures, common, digest + b" each")))
+    fine = []
+    for at in range(0, figures.shape[1], _SHOWN):
+        some = masked(figures[:, at : at + _SHOWN], common, digest + b" each from %d" % at)
+        fine.append((yield from _passed(node, some)))
+    return np.concatenate(fine)
 
 
 def _passed(node: Node, figures: Elements) -> Steps[np.ndarray]:

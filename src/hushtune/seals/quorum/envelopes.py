@@ -35,8 +35,11 @@ _SALT = 32
 ENVELOPE_BYTES = 1088 + 32 + 16 + _SALT
 """What an envelope adds to its content: both encapsulations, a tag, and random bytes before the content: all nodes see
 its digest, and with t shares in hand, whoever guesses a ballot could compute the others and compare."""
+LONGEST_ENVELOPE = 2**25
+"""Bytes of an envelope, at most: one that no node can be handed must cost its own client a part, and nobody else."""
 _SECRET_BYTES = 64 + 32
 _DIGEST = 32
+_SIGNATURE = 64
 
 
 def _suite() -> Suite:
@@ -186,6 +189,10 @@ class Submission:
         header, parts = unpack(message)
         if header != {"kind": "submission"} or len(parts) != 2 + nodes or len(parts[0]) != _DIGEST * nodes:
             raise WireError(f"a submission must hold {nodes} envelopes and as many digests")
+        if len(parts[1]) not in (0, _SIGNATURE):
+            raise WireError(f"a signature must have {_SIGNATURE} bytes, but got {len(parts[1])}")
+        if (longest := max(map(len, parts[2:]))) > LONGEST_ENVELOPE:
+            raise WireError(f"an envelope must have at most {LONGEST_ENVELOPE} bytes, but got {longest}")
         return cls(_split(parts[0]), tuple(parts[2:]), parts[1])
 
 

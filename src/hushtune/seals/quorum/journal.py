@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from hushtune.core.files import make_private, own
+from hushtune.core.files import create_once, own
 
 _LENGTH = struct.Struct(">Q")
 
@@ -21,8 +21,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        if not path.exists():
-            make_private(path)
+        create_once(path, lambda draft: None, private=True)  # durably: a secret without its journal would begin anew
         own(path)
 
     def read(self) -> Iterator[bytes]:

@@ -94,6 +94,11 @@ class Quorum(Seal):
         if len(nodes) != self.served_by:
             raise SettingError(f"the roster must name {self.served_by} nodes, but names {len(nodes)}")
 
+    def check_bounds(self, bounds: Sequence[Bound], units: int) -> None:
+        """Refuses vectors that nodes cannot check, and more entries than they can compare."""
+        for bound in bounds:
+            Agenda(bound, None, {}, self.noise(0.0), units).check()
+
     def exposed(self, nodes: Sequence[NodeEntry]) -> str | None:
         """More nodes in one pair of hands than may pool what they saw, as far as addresses tell."""
         host, count = max(Counter(node.host for node in nodes).items(), key=lambda item: item[1], default=("", 0))
