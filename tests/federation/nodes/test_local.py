@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.seals.quorum.room import seeded
 
 import hushtune as ht
-from hushtune.core.roster import Roster
+from hushtune.core.roster import NodeEntry, Roster
 from hushtune.core.wire import pack, unpack
 from hushtune.federation.local import LocalFederation
 from hushtune.federation.nodes.local import SimulatedNodes, nodes_of, own_entries, own_identity
 from hushtune.federation.nodes.reach import Nodes
+from hushtune.federation.nodes.task import board_of, reader
+from hushtune.seals.quorum.node import NodeEnd
 from hushtune.testing.toys import SPACE, toy_clients
 
 RUN = "ab" * 16
@@ -78,3 +84,45 @@ def test_a_federation_makes_nodes_if_the_roster_names_none(tmp_path: Path) -> No
     with pytest.raises(ht.SettingError, match="3 nodes must compute for the clients, but the roster names 5"):
         wire.provide(3)
     wire.close()
+
+
+class Hosted(LocalFederation):
+    """Nodes that are said to be on machines of their own, and are in this process."""
+
+    def nodes(self) -> Any:
+        if self._nodes is None:
+            board, read = board_of(self.roster), reader(self.roster)
+            ends = {
+                node.name: NodeEnd(node.name, seeded(node.name), board, self.home / "hosted" / node.name, read)
+                for node in self.roster.nodes
+            }
+            self._nodes = InMemory(ends)
+        return self._nodes
+
+
+class InMemory:
+    def __init__(self, ends: dict[str, NodeEnd]) -> None:
+        self._ends = ends
+
+    def exchange(self, messages: Mapping[str, bytes]) -> dict[str, bytes]:
+        return {name: self._ends[name].step(message) for name, message in messages.items()}
+
+    def close(self) -> None:
+        """Nothing was begun."""
+
+
+def test_some_of_the_clients_can_be_nodes(tmp_path: Path) -> None:
+    names, candidates = ("a", "b", "c", "d"), SPACE.grid(x=4)
+    nodes = tuple(NodeEntry(name, seeded(name).public, f"{name}.example:7001") for name in names[:3])
+    pinned = Roster(names, tuple(seeded(name).public for name in names), bytes(32), nodes)
+    clients = [
+        replace(client, name=name, identity=seeded(name))
+        for name, client in zip(names, toy_clients(4, candidates, None), strict=True)
+    ]
+    wire = Hosted(clients, tmp_path, pinned, jobs=1)
+    result = ht.tune(wire, candidates, method=ht.Vote(k=1), seal=ht.Quorum(), privacy=ht.Privacy(8.0, delta=0))
+    assert [node.name for node in result.nodes] == ["a", "b", "c"]
+    assert result.answered == 4
+    assert "INSECURE" not in result.statement
+    assert "a (a.example:7001)" in result.statement
+    assert not [path for path in (tmp_path / "hosted").rglob("*") if path.is_file()]  # the run is over
