@@ -37,4 +37,7 @@ def main(roster_file: str, keys: str, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except ht.HushtuneError as error:
+        sys.exit(f"{type(error).__name__}: {error}")

@@ -35,7 +35,7 @@ def test_a_roster_with_nodes_comes_back_from_its_file(tmp_path: Path) -> None:
     roster = _with(_nodes(address="[::1]:7000"))
     roster.save(tmp_path / "roster.toml")
     assert Roster.load(tmp_path / "roster.toml") == roster
-    assert roster.nodes[0].host == "::1"
+    assert roster.nodes[0].host == ""  # whatever machine reads it: its own
 
 
 def test_nodes_are_part_of_what_requests_are_bound_to_and_not_of_who_the_clients_are() -> None:

@@ -89,4 +89,7 @@ def _say_ready(hello: dict[str, str], place: tuple[str, int], roster: Roster, js
             f"{hello['name']} listens on {address}, one of {counted(nodes, 'node')} for {counted(clients, 'client')}; "
             f"it keeps runs in {hello['folder']}; Ctrl-C ends it"
         )
+        told = next(entry.address for entry in roster.nodes if entry.name == hello["name"])
+        if told != address:
+            print(f"the roster says {told}: that is where coordinators look for it")
     sys.stdout.flush()

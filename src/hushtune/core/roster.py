@@ -4,6 +4,7 @@ A client knows it before the run and holds on to it."""
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import json
 import os
 import re
@@ -65,8 +66,17 @@ class NodeEntry:
 
     @property
     def host(self) -> str:
-        """Whose machine it runs on, as far as its address tells; empty: the coordinator's process."""
-        return parse_address(self.address)[0] if self.address else ""
+        """Whose machine it runs on, as far as its address tells; empty: the one that it is reached from."""
+        host = parse_address(self.address)[0].lower() if self.address else ""
+        return "" if _loops_back(host) else host
+
+
+def _loops_back(host: str) -> bool:
+    """Whether a host stands for the very machine that looks for it."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def parse_address(address: str) -> tuple[str, int]:

@@ -45,7 +45,7 @@ def impurity(events: Sequence[Event]) -> str | None:
         return None
     return (
         f"at delta=0 all that is opened must be pure, but got {' and '.join(found)}; give a delta such as 1e-05, or a "
-        "method and seal that open answers only"
+        "method and seal that open answers only, such as Vote() under seal=Quorum()"
     )
 
 

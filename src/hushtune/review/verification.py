@@ -208,10 +208,16 @@ def _privacy(result: Result) -> Iterator[Check]:
 def _noise(result: Result) -> Iterator[Check]:
     seal = result.seal
     honest = seal.honest(result.asked)
+    noise, needed = result.noise, seal.needed(result.asked)
+    carried = f"{honest} of {result.asked} clients"
+    if noise.at == "nodes":
+        carried = f"{noise.honest_nodes} of {noise.nodes} nodes"
+    elif noise.at == "curator":
+        carried = "the server"
     yield Check(
-        "the noise is carried by the fewest honest clients that can complete a round",
-        honest == result.honest and result.answered >= seal.needed(result.asked),
-        f"{honest} of {result.asked} carry it; {result.answered} answered, {seal.needed(result.asked)} needed",
+        "the noise is carried by the fewest who are counted on",
+        honest == result.honest and result.answered >= needed,
+        f"{carried}; {result.answered} clients answered, {needed} needed",
     )
     yield Check(
         "the nodes that are named are as many as the seal needs",
@@ -293,7 +299,9 @@ def _smudging(result: Result, replay: Replay) -> Iterator[Check]:
         yield Check(
             "the smudging is what the seal reaches",
             opened.smudging == bits,
-            f"computed {bits}, stated {opened.smudging}",
+            "none is needed, and none stated"
+            if bits is opened.smudging is None
+            else f"{bits}, stated {opened.smudging}",
         )
 
 

@@ -49,7 +49,7 @@ class Organisations:
         clients = tuple(self._named("client"))
         self.roster = Roster(clients, tuple(keys[name].public for name in clients), os.urandom(32), tuple(entries))
         self.roster.save(self.path)
-        (folder / "policy.toml").write_text("epsilon = 1.0\ndelta = 1e-5\n")
+        (folder / "policy.toml").write_text("epsilon = 1.0\ndelta = 1e-5\ninsecure = true\n")
 
     @staticmethod
     def _named(what: str) -> list[str]:

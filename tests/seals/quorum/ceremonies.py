@@ -82,9 +82,9 @@ def written(bound: Bound, vectors: Sequence[Any]) -> list[list[Elements]]:
 
 
 def asked(node: Node, step: Step, held: Sequence[Held], questions: Sequence[Question], times: int) -> Steps[Any]:
-    """One node's whole step: its sums' digest, and all answers."""
+    """One node's whole step: its sums' digest, all answers, and what they are based on."""
     sums = yield from prepared(node, step, held)
     answerer, answers = Answerer(node, sums, times), []
     for question in questions:
         answers.append((yield from answerer.compute(question)))
-    return sums.digest, answers
+    return sums.digest, answers, sums.basis

@@ -104,7 +104,7 @@ def test_a_node_that_is_away_opens_nothing_and_when_it_is_back_the_same_command_
     for at in range(trips):
         name = f"node-{at % 3 + 1}"
         away(name)
-        with pytest.raises(AbortedError, match=f"all nodes must answer, but {name}: no reply; nothing is opened"):
+        with pytest.raises(AbortedError, match=f"all nodes must answer, but {name}: no reply; when it is there again"):
             line.command()
         line.restart()
     line.before = line.after = _nothing

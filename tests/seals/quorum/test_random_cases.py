@@ -155,7 +155,7 @@ def stepped(node: Node, step: Step, held: Sequence[Held], asks: Sequence[Questio
     answerer, answers = Answerer(node, sums, len(asks)), []
     for question in asks:
         answers.append((yield from answerer.compute(question)))
-    return sums.bad, sums.digest, answers
+    return sums.bad, sums.basis, answers
 
 
 def check(seed: int) -> str:

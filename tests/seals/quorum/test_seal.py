@@ -75,6 +75,8 @@ def test_how_many_may_pool_and_who_draws_the_noise(nodes: int, pooling: int) -> 
         (("", "", ""), "3 of 3 nodes are on the coordinator's own machine"),
         (("one:1", "one:2", "two:1"), r"2 of 3 nodes are on one machine \(one\)"),
         (("one:1", "two:1", "three:1"), None),
+        (("127.0.0.1:1", "127.0.0.2:1", "three:1"), "2 of 3 nodes are on the coordinator's own machine"),
+        (("localhost:1", "[::1]:2", "three:1"), "2 of 3 nodes are on the coordinator's own machine"),
         (("one:1", "one:2", "two:1", "three:1", "four:1"), None),  # two of five may pool
         (("one:1", "one:2", "one:3", "three:1", "four:1"), r"3 of 5 nodes are on one machine"),
     ],

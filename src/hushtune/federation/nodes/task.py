@@ -16,7 +16,8 @@ from hushtune.seals.quorum.node import KIND, Board, Read, Task
 def board_of(roster: Roster) -> Board:
     """Who takes part, by a node's own roster."""
     keys = roster.keys or (None,) * len(roster)
-    return Board({node.name: node.key for node in roster.nodes}, dict(zip(roster.ids, keys, strict=True)))
+    nodes, clients = {node.name: node.key for node in roster.nodes}, dict(zip(roster.ids, keys, strict=True))
+    return Board(nodes, clients, roster.digest())
 
 
 def reader(roster: Roster) -> Read:

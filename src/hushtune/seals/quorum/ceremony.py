@@ -107,13 +107,15 @@ class Sums:
 
     Args:
         shares: of the sums, in the small field.
-        digest: for what all nodes have signed, and whose ballots are in the sums.
+        digest: what all nodes have signed.
+        basis: one digest for that, and for whose ballots are in the sums.
         clients: whose ballots are in the sums.
         bad: clients whose ballots broke a rule.
     """
 
     shares: Elements = field(repr=False)
     digest: bytes
+    basis: bytes
     clients: tuple[Id, ...]
     bad: tuple[Id, ...]
 
@@ -141,7 +143,7 @@ def prepared(node: Node, step: Step, held: Sequence[Held]) -> Steps[Sums]:
         )
     totals = SMALL.total(np.stack([SMALL.total(ballots) for ballots in _blocks(kept, step.layout)]))
     sums = step.layout.sums(totals, sum(len(one.ballots) for one in kept))
-    return Sums(sums, _kept(digest, kept), tuple(one.client for one in kept), bad)
+    return Sums(sums, digest, _kept(digest, kept), tuple(one.client for one in kept), bad)
 
 
 def _blocks(held: Sequence[Held], layout: Layout) -> Iterator[Elements]:

@@ -73,10 +73,12 @@ class Board:
     Args:
         nodes: the nodes' names and the public keys of their identities, in order.
         clients: the clients' names, in order, and their public keys if these are pinned.
+        roster: stands for all of it: a coordinator that has another one is told so before any client is asked.
     """
 
     nodes: Mapping[Id, bytes]
     clients: Mapping[Id, bytes | None]
+    roster: str = ""
 
 
 Read = Callable[[bytes], Task]
@@ -209,6 +211,11 @@ class _Run:
     def _reply(self, header: Mapping[str, Any], parts: Sequence[bytes]) -> bytes:
         what = header["is"]
         if what == "key":
+            if header.get("roster", self._board.roster) != self._board.roster:
+                raise RefusedError(
+                    "the coordinator's roster is not the one this node was given: coordinator, clients and nodes must "
+                    "have the same file"
+                )
             return announcement(self._node.identity, self._run, self._key.public)
         number = header["step"]
         if what == "submissions":
@@ -361,7 +368,7 @@ def _check_form(header: Mapping[str, Any], parts: Sequence[bytes], nodes: int) -
         "round": {"step"},
     }
     wanted = fields.get(str(header.get("is")))
-    if wanted is None or set(header) != wanted | {"kind", "run", "is", "at"}:
+    if wanted is None or set(header) - {"roster"} != wanted | {"kind", "run", "is", "at"}:
         raise WireError(f"a message to a node must be one of {sorted(fields)}, with its fields")
     if "step" in wanted and type(header["step"]) is not int:
         raise WireError("a step must be a whole number")

@@ -266,13 +266,13 @@ class Answerer:
         if self._asked > self._times:
             raise AbortedError(f"at most {self._times} questions were announced, but got one more")
         told = f"{self._asked} {question!r}".encode()
-        said = told + self._sums.digest
+        said = told + self._sums.basis
         got = yield [said] * self._node.among.nodes
         if any(one != said for one in got):
             raise AbortedError("nodes are not asked the same question of the same ballots: nothing is opened")
-        source = self._node.drawn("engine", self._sums.digest, told)
+        source = self._node.drawn("engine", self._sums.basis, told)
         engine = Engine(self._node.among, self._node.number, source)
-        draws = _Draws(self._node, self._sums.digest, told)
+        draws = _Draws(self._node, self._sums.basis, told)
         return (yield from question.compute(engine, self._sums.shares, draws))
 
 

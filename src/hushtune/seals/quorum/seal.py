@@ -132,8 +132,8 @@ class Quorum(Seal):
             f"Seal 'quorum': {m} nodes hold every client's contribution in shares: {named}. Up to {t} of them who "
             "follow the protocol and pool everything they saw, with the coordinator and with any clients, learn what "
             "is listed above and nothing else.",
-            "  Nodes checked every contribution without seeing it. One that broke a rule was left out and is named "
-            "above: so a client, whatever it sends, has the influence of its own ballots and no more.",
+            "  Nodes checked every contribution without seeing it. One that breaks a rule is left out and named above: "
+            "so a client, whatever it sends, has the influence of its own ballots and no more.",
         ]
         if facts.private and facts.answers:
             lines.append(
@@ -181,7 +181,8 @@ class Quorum(Seal):
 
     def server(self, run: str, roster: Roster, terms: str, first: int = 0, folder: Path | None = None) -> QuorumServer:
         """The coordinator's end, which carries what it cannot open."""
-        return QuorumServer(run, roster.ids, [node.name for node in roster.nodes], self.dropouts, folder)
+        nodes = [node.name for node in roster.nodes]
+        return QuorumServer(run, roster.ids, nodes, self.dropouts, folder, roster.digest())
 
     def oracle(self, sums: IntArray, bound: Bound, units: int, noise: Noise, randomness: Randomness) -> KnownSums:
         """What nodes would answer, from sums that are known."""

@@ -30,6 +30,7 @@ _BESIDE = 2**10  # bytes that go with each of them, or less
 
 log = logging.getLogger("hushtune")
 
+_NOTHING = "nothing is opened"
 Asking = Generator[Trip, Replies, Any]
 
 
@@ -45,12 +46,20 @@ class QuorumServer:
         nodes: their names, in order.
         dropouts: the share of clients that may be missing.
         folder: where it keeps what it goes on with; None: the run is not taken up again.
+        roster: stands for the roster that names them; empty: nodes are not told.
     """
 
     def __init__(
-        self, run: str, clients: Sequence[Id], nodes: Sequence[Id], dropouts: float, folder: Path | None = None
+        self,
+        run: str,
+        clients: Sequence[Id],
+        nodes: Sequence[Id],
+        dropouts: float,
+        folder: Path | None = None,
+        roster: str = "",
     ) -> None:
         self._run, self._clients, self._nodes, self._dropouts = run, clients, nodes, dropouts
+        self._roster = {"roster": roster} if roster else {}
         self._carried = Carried(folder)
         self._sent = 0  # messages to each node
         self._keys: list[bytes] | None = None
@@ -60,7 +69,7 @@ class QuorumServer:
         """What nodes open of one step: the sums, a form of them, or the answers that a method asks for."""
         self._step = ask.step
         if self._keys is None:
-            replies = yield from self._to_nodes("asking nodes for their keys", "key", {})
+            replies = yield from self._to_nodes("asking nodes for their keys", "key", self._roster)
             self._keys = [replies[node] for node in self._nodes]
         self._sent = self._carried.begin(ask.step, self._sent)
         held, missing = yield from self._collected(ask)
@@ -193,7 +202,9 @@ class QuorumServer:
             try:
                 unpack_reply(replies.get(node))
             except WireError as error:
-                raise AbortedError(f"all nodes must answer, but {node}: {error}; nothing is opened") from None
+                away = not isinstance(replies.get(node), bytes)
+                what = "when it is there again, give the same command: no client is charged twice" if away else _NOTHING
+                raise AbortedError(f"all nodes must answer, but {node}: {error}; {what}") from None
         return replies
 
 
