@@ -55,15 +55,6 @@ class Noise:
         """Variance of one node's share of the noise on a sum. Exact; 0, if nodes draw none."""
         return Fraction(self.variance) / self.honest_nodes if self.nodes else Fraction(0)
 
-    def node_share(self, size: int, randomness: Randomness) -> IntArray:
-        """One node's fresh noise on a sum, shape (size,); none, if nodes draw none.
-
-        Args:
-            size: how many integers.
-            randomness: the node's own source.
-        """
-        return skellam.sample(self.node_variance(), size, randomness)
-
     def share_variance(self, honest: int) -> Fraction:
         """Variance of one party's share when `honest` parties carry the noise. Exact.
 

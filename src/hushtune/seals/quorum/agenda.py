@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
 from hushtune.core.arrays import IntArray
 from hushtune.core.errors import HushtuneError, RefusedError, SettingError
 from hushtune.core.randomness import Randomness
@@ -18,7 +16,7 @@ from hushtune.privacy.noise.base import Noise
 from hushtune.seals.forms import Form
 from hushtune.seals.oracle import NONE, Mechanism
 from hushtune.seals.quorum.layout import layout_of
-from hushtune.seals.quorum.questions import GRID, Above, Question, Quotient, Reaching, Total, Winner
+from hushtune.seals.quorum.questions import Above, Question, Quotient, Reaching, Total, Winner
 from hushtune.seals.quorum.sharing import Crowd, crowd
 
 _ROOM = 2**56  # of a sum: far below the small field's prime, and noise on it as well
@@ -122,15 +120,6 @@ class Agenda:
         names = list(self.blocks)
         start = sum(self.blocks[name] for name in names[: names.index(block)])
         return start, start + self.blocks[block]
-
-    def opened(self, values: Sequence[int]) -> Any:
-        """What nodes opened, as numbers of the form that was asked for.
-
-        Args:
-            values: whole numbers.
-        """
-        found = np.array(values, dtype=np.int64)
-        return found / GRID if self.form is not None and self.form.over is not None else found
 
 
 def _whole(value: Any, length: int) -> bool:
