@@ -14,7 +14,7 @@ from hushtune.methods.surface.method import Surface
 from hushtune.methods.thompson.method import Thompson
 from hushtune.methods.vote.method import Vote
 
-_NOT_GIVEN = ("name", "adaptive", "candidates", "opens")  # they follow from the rest of a study
+_NOT_GIVEN = ("name", "adaptive", "candidates")  # they follow from the rest of a study
 METHODS: tuple[type[Method], ...] = (Vote, Surface, Combine, Thompson, ProposeTest, NoisyMax)
 
 
