@@ -49,7 +49,8 @@ class Place:
     def running(self, *more: str, listen: str = "127.0.0.1:0") -> Iterator[subprocess.Popen[str]]:
         """The program, once it is ready; what it has printed is its `args`' last entry."""
         command = [*HUSHTUNE, *self.arguments(listen), "--home", str(self.folder / "home"), *more]
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        heard = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heard)  # noqa: PLW1509
         try:
             assert child.stdout is not None
             command.append(child.stdout.readline())
