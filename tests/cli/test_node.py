@@ -129,7 +129,8 @@ def test_ctrl_c_ends_it_and_a_folder_has_one(tmp_path: Path) -> None:
             inside = inside_of(front)
             front.send_signal(signal.SIGINT)
             out, err = front.communicate()
-        assert (out, err) == ("the node has ended; it keeps its runs until it is started again\n", "")
+        assert out.endswith("the node has ended; it keeps its runs until it is started again\n")
+        assert err == ""
         assert front.returncode == 0
         assert not alive(inside)
 
