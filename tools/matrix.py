@@ -33,7 +33,7 @@ class Row:
 
 
 ROWS = (
-    Row("Vote", "DP-HYPE", "vote", ht.Vote(k=2)),
+    Row("Vote", "DP-HYPE", "vote", ht.Vote(k=2, opens="sum")),
     Row('Vote(opens="winner")', "the winner only", "vote", ht.Vote(k=2, opens="winner")),
     Row("Surface", "FLoRA", "surface", ht.Surface()),
     Row('Combine("mean")', "PrivTuna", "combine", ht.Combine(most=2)),

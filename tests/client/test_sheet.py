@@ -10,11 +10,14 @@ from tests.federation.nodes.test_task import QUERY, SEAL, request
 
 import hushtune as ht
 from hushtune.client.request import Request
+from hushtune.client.search.base import Search
 from hushtune.client.sheet import Sheet
 from hushtune.core.errors import HushtuneError, WireError
 from hushtune.core.wire import pack, unpack
+from hushtune.methods.combine.tallies import ConfigSums
 from hushtune.privacy.bounds import AtMost, Ball, Box, KHot, Scores, Tally
 from hushtune.privacy.bounds.codec import bound_from_json, bound_to_json
+from hushtune.seals.forms import Form
 
 
 def changed(**fields: Any) -> bytes:
@@ -49,9 +52,25 @@ def test_clients_refuse_what_their_query_is_not_bound_by() -> None:
     ):
         with pytest.raises(WireError, match="must have nodes check what its query is bound by"):
             Request.from_bytes(changed(checked=other))
+    for bound in ({"k": 2.0}, {"length": 5.0}, {"tests": False}):  # equal to Python, another thing to whoever counts
+        with pytest.raises(WireError, match="must have nodes check"):
+            Request.from_bytes(changed(checked=checked(bound=bound_to_json(QUERY.bound) | bound)))
     masked = replace(request(), seal=ht.Masked(), noise=ht.Masked().noise(3.0)).to_bytes()
     assert unpack(masked)[0]["checked"] is None
     assert Request.from_bytes(masked).seal == ht.Masked()
+
+
+def test_clients_refuse_the_same_parts_in_another_order() -> None:
+    """Nodes take from the order where in the vector a part is: in another one they would open another part."""
+    query = ConfigSums(Search(), QUERY.candidates, (0.0, 1.0), 0.15, 4, "log", 1024, False, 0.0, ())
+    honest = replace(request(), query=query, form=Form("sums"), noise=SEAL.noise(0.0), privacy=None, events=())
+    header, _ = unpack(honest.to_bytes())
+    blocks = header["checked"]["blocks"]
+    assert Request.from_bytes(pack(header)) == honest
+    header["checked"]["blocks"] = dict(reversed(blocks.items()))
+    assert header["checked"]["blocks"] == blocks
+    with pytest.raises(WireError, match="must have nodes check"):
+        Request.from_bytes(pack(header))
 
 
 @pytest.mark.parametrize(

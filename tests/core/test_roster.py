@@ -38,6 +38,24 @@ def test_a_roster_with_nodes_comes_back_from_its_file(tmp_path: Path) -> None:
     assert roster.nodes[0].host == ""  # whatever machine reads it: its own
 
 
+@pytest.mark.parametrize(
+    ("host", "machine"),
+    [
+        *(
+            (own, "")
+            for own in ("127.0.0.1", "127.9.9.9", "127.1", "2130706433", "0x7f000001", "0.0.0.0", "localhost.")
+        ),
+        *((own, "") for own in ("LOCALHOST", "a.localhost", "[::1]", "[::ffff:127.0.0.1]", "[::]")),
+        *((other, "10.0.0.1") for other in ("10.0.0.1", "10.1", "167772161", "[::ffff:10.0.0.1]")),
+        *((other, "a.org") for other in ("a.org", "A.org.", "a.ORG")),
+        *((other, "fd00::1") for other in ("[fd00::1]", "[FD00:0::1]")),
+        ("cafe", "cafe"),
+    ],
+)
+def test_a_machine_is_the_same_however_its_address_is_written(host: str, machine: str) -> None:
+    assert NodeEntry("node", bytes(32), f"{host}:7000").host == machine
+
+
 def test_nodes_are_part_of_what_requests_are_bound_to_and_not_of_who_the_clients_are() -> None:
     rosters = [_with(()), _with(_nodes()), _with(_nodes(key=bytes([9]) * 32)), _with(_nodes(address="10.0.0.9:1"))]
     assert len({roster.digest() for roster in rosters}) == len(rosters)

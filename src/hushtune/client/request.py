@@ -120,7 +120,9 @@ class Request:
                 voters=_typed(header.pop("voters"), int),
                 events=_events(_typed(header.pop("events"), list)),
             )
-            if header.pop("checked") != request._checked:
+            if json.dumps(header.pop("checked")) != json.dumps(
+                request._checked
+            ):  # order too: it says which part is where
                 raise WireError("a request must have nodes check what its query is bound by")
         except (KeyError, TypeError, AttributeError) as error:
             raise WireError(f"a request has a missing or wrong field ({error})") from None

@@ -13,7 +13,7 @@ import stat
 import uuid
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -165,6 +165,18 @@ def _real_name(draft: Path, path: Path) -> Iterator[None]:
         if str(error.filename) == str(draft):
             error.filename, error.filename2 = str(path), None
         raise
+
+
+def remove_first(paths: Sequence[Path]) -> None:
+    """Removes files of one folder, on the disk too before this returns: whatever follows, they do not come back.
+
+    Args:
+        paths: the files.
+    """
+    for path in paths:
+        path.unlink(missing_ok=True)
+    for folder in {path.parent for path in paths}:
+        _sync(folder)
 
 
 def _sync(path: Path) -> None:

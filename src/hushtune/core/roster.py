@@ -8,7 +8,9 @@ import ipaddress
 import json
 import os
 import re
+import socket
 import tomllib
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -67,16 +69,23 @@ class NodeEntry:
     @property
     def host(self) -> str:
         """Whose machine it runs on, as far as its address tells; empty: the one that it is reached from."""
-        host = parse_address(self.address)[0].lower() if self.address else ""
-        return "" if _loops_back(host) else host
+        return _machine(parse_address(self.address)[0].lower().rstrip(".")) if self.address else ""
 
 
-def _loops_back(host: str) -> bool:
-    """Whether a host stands for the very machine that looks for it."""
+def _machine(host: str) -> str:
+    """One text for all spellings of an address; empty for what stands for the very machine that looks for it."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return ""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        if re.fullmatch(r"[0-9a-fx.]+", host):  # 127.1 and 2130706433 are 127.0.0.1 to whoever connects
+            with suppress(OSError):
+                host = socket.inet_ntoa(socket.inet_aton(host))
+        found = ipaddress.ip_address(host)
+        if isinstance(found, ipaddress.IPv6Address):
+            found = found.ipv4_mapped or found
     except ValueError:
-        return host == "localhost"
+        return host
+    return "" if found.is_loopback or found.is_unspecified else str(found)
 
 
 def parse_address(address: str) -> tuple[str, int]:

@@ -18,7 +18,8 @@ Open = Callable[[Query, Form], Any]
 class Unopened:
     """A sum of which a form will be opened, once. Nobody is asked before `open`.
 
-    Seal 'threshold' computes the form under encryption; the others open the whole sum first, as the disclosures say.
+    Seals 'threshold' and 'quorum' compute the form before anything is opened; the others open the whole sum first, as
+    the disclosures say.
 
     Args:
         query: what each privacy unit is asked.

@@ -108,6 +108,8 @@ def _guarantee(result: Result) -> list[str]:
 
 def _noise(result: Result) -> str:
     if any(isinstance(event, PureTests) for event in result.events):
+        if not result.noise.scale:
+            return "  Noise: none is needed, because what is opened is the same whatever the data are."
         return (
             f"  Noise: exact {result.method.drawn(result.seal, result.noise.scale)}, where one unit moves two sums "
             f"apart by at most {result.events[0].epsilon * result.noise.scale:.0f}; drawn by {_drawers(result.noise)}."  # type: ignore[attr-defined]
@@ -203,6 +205,7 @@ def _trust(result: Result) -> list[str]:
         epsilon=result.spent.epsilon,
         answers=answers,
         entries=len(result.candidates),
+        voters=result.method.voters,
     )
     return result.seal.protects(facts)
 

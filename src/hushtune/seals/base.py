@@ -264,6 +264,7 @@ class Protected:
         epsilon: what the run costs; 0 without epsilon.
         answers: how many answers about sums that stay hidden may be given.
         entries: how many sums there are.
+        voters: how many units each client is split into.
     """
 
     clients: int
@@ -274,6 +275,7 @@ class Protected:
     epsilon: float = 0.0
     answers: int = 0
     entries: int = 0
+    voters: int = 1
 
 
 UNSEEN = (

@@ -64,6 +64,15 @@ def refused(reply: bytes) -> str:
     return str(header["reason"])
 
 
+def test_nothing_is_made_for_a_run_that_nobody_has_begun(make: Make, tmp_path: Path) -> None:
+    """Whoever reaches the node could else fill its disk, past the limit of unfinished runs."""
+    guard = make(most=4)
+    for at in range(20):
+        for message in (changed(key(other_run(at)), at=1), pack({"kind": "quorum", "run": other_run(at), "is": "key"})):
+            assert "no part in that run" in refused(step(guard, OWN, message))
+    assert not list((tmp_path / "node-1").iterdir())
+
+
 def let_go(guard: Guard) -> None:
     """What its process's end does."""
     for claim in guard._claims.values():

@@ -71,6 +71,14 @@ def test_the_statement_says_that_nothing_else_was_opened(make_clients: Make, can
     assert (place.to, place.shape, place.epsilon) == ("every reader of the result", (1,), 3.0)
 
 
+def test_one_candidate_wins_without_noise_and_at_no_cost(make_clients: Make) -> None:
+    result = winner(
+        make_clients(5), ht.Space(x=ht.Float(0.0, 1.0)).candidates([{"x": 0.5}]), method=ht.Vote(1, opens="winner")
+    )
+    assert (result.config, result.spent.epsilon) == ({"x": 0.5}, 0.0)
+    assert "Noise: none is needed, because what is opened is the same whatever the data are." in result.statement
+
+
 @pytest.mark.parametrize(
     ("method", "only"),
     [

@@ -176,7 +176,8 @@ def refuted(counts: Any, chances: Any) -> bool:
 @pytest.mark.long
 def test_a_thousand_openings_through_real_processes_are_distributed_as_in_the_clear(tmp_path: Path) -> None:
     """Neighbouring ballots, epsilon 1: what processes open has the distribution that is audited above, and half the
-    noise would be noticed."""
+    noise would be noticed, which is also what R = 1 in the place of 2 comes to. (That one node of three adds none takes
+    some 3,000 openings to be noticed at this rate of false alarms; in the clear it is caught above.)"""
     query = TopVotes(1, candidates(3), 0, tests=1)
     polls = [Poll(query, [[1, 0, 0], [1, 0, 0], one], scale=2.0) for one in ([0, 1, 0], [0, 0, 1])]
     own: Callable[[NodeEntry], Own] = lambda entry: Own(entry.name, seeded(entry.name), tmp_path)  # noqa: E731

@@ -1,4 +1,5 @@
-"""Messages that were changed on their way to a node, at every stage of a run: no crash, no hang, no wrong result."""
+"""Messages that were changed on their way, to a node, to the coordinator or to a client, at every stage of a run: no
+crash, no conversation without an end, no wrong result."""
 
 from __future__ import annotations
 
@@ -8,14 +9,19 @@ from typing import Any
 
 import pytest
 from tests.seals.quorum.room import RUN, Room, said
+from tests.seals.quorum.test_client import due, seat
+from tests.seals.quorum.test_client import message as asked
 
-from hushtune.core.errors import AbortedError
+from hushtune.core.errors import AbortedError, HushtuneError
 from hushtune.core.wire import pack, unpack
 from hushtune.privacy.bounds import KHot
 from hushtune.seals.ends import Replies, Trip
+from hushtune.seals.quorum.client import QuorumClient
 from hushtune.seals.quorum.node import NodeEnd
+from hushtune.seals.quorum.seal import Quorum
 
 EACH = 10  # changed messages to each of three nodes in one run
+MOST_TRIPS = 100  # a run of two clients and three nodes takes about 40
 ODD: list[Any] = [
     *(None, -1, 0, 1, 2, 10**20, "", "x", [], ["x"], {}, 0.5, True, "\ud800", [["client-0"]], "client-0"),
     *(["client-0"], ["client-1", "client-0"], {"name": []}, {"name": "winner"}, {"name": "sum", "more": 1}),
@@ -24,13 +30,19 @@ ODD: list[Any] = [
 
 
 def mutated(message: bytes, at: int, source: random.Random) -> bytes:
-    """A message with some bits changed, cut off, with an odd field, or with other parts.
+    """Another message: with some bits changed, cut off, with an odd field, or with other parts.
 
     Args:
         message: as it should be.
         at: how many messages the node has taken: some of those that are changed come as the next one.
         source: of chances.
     """
+    while (found := _once(message, at, source)) == message:
+        pass
+    return found
+
+
+def _once(message: bytes, at: int, source: random.Random) -> bytes:
     header, parts = unpack(message)
     if source.random() < 0.5 and "at" in header:
         header["at"] = at
@@ -92,10 +104,12 @@ def crossed(folder: Path, seed: int) -> None:
     """One run; changed messages come at a random moment of it."""
     source = random.Random(seed)
     room = Crossed(folder, n=2, bound=KHot(1, 2), pinned=source.random() < 0.5, times=2)
-    moment, told = source.randrange(32), []
+    moment, told, trips = source.randrange(32), [], 0
 
     def exchange(trip: Trip) -> Replies:
-        nonlocal moment
+        nonlocal moment, trips
+        trips += 1
+        assert trips <= MOST_TRIPS
         if trip.to == "nodes":
             if moment == 0:
                 told.extend(room.strike(trip, source))
@@ -121,7 +135,58 @@ def test_changed_messages(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("start", range(20, 3354, 100))
+@pytest.mark.parametrize("start", range(20, 3520, 100))
 def test_a_hundred_thousand_changed_messages(tmp_path: Path, start: int) -> None:
+    """One run in sixty is over before its moment comes, so 3,500 runs have 10^5 and more."""
     for seed in range(start, start + 100):
         crossed(tmp_path / str(seed), seed)
+
+
+def misheard(folder: Path, seed: int) -> str:
+    """One run in which the coordinator hears one changed reply; says how it ended."""
+    source = random.Random(seed)
+    room = Crossed(folder, n=3, bound=KHot(1, 2), needed=2)
+    moment, trips = source.randrange(40), 0
+
+    def exchange(trip: Trip) -> Replies:
+        nonlocal trips
+        trips += 1
+        assert trips <= MOST_TRIPS
+        try:
+            replies = dict(room.exchange(trip))
+        except HushtuneError:  # clients refuse keys that no node has signed
+            return {}
+        if trips == moment:
+            name = source.choice(list(replies))
+            replies[name] = mutated(replies[name], 0, source)
+        return replies
+
+    try:
+        outcome = room.open(lambda oracle: oracle.noisy_max("geometric"), exchange)
+    except AbortedError:
+        return "aborted"
+    total = room.total(*outcome.missing)  # a reply may name clients: then the totals are those of the others
+    assert list(outcome.values) == [total.index(max(total))]
+    return "missing" if outcome.missing else "whole"
+
+
+def test_changed_replies_to_the_coordinator(tmp_path: Path) -> None:
+    """It names who is missing or stops; the winner is always that of the ballots that are counted."""
+    assert {misheard(tmp_path / str(seed), seed) for seed in range(120)} == {"aborted", "missing", "whole"}
+
+
+def test_changed_messages_to_a_client() -> None:
+    """It sends ballots for the request that it was told, under the nodes' own keys, or nothing."""
+    source, right = random.Random(1), asked()
+    sent = 0
+    for _ in range(500):
+        changed = mutated(right, 0, source)
+        try:
+            Quorum.expects(*unpack(changed), changed)  # as on the way in
+            reply = QuorumClient(seat()).step(changed, due())
+        except HushtuneError:
+            continue
+        sent += 1
+        assert unpack(changed)[1][1:] == unpack(right)[1][1:]  # nodes' keys are those that their owners have signed
+        assert reply
+    assert sent  # what says only who is meant, or is part of the request, is not its business

@@ -1,5 +1,5 @@
-"""Random steps from ballots to answers, against plain integers: the right answer with the noise that nodes drew, and
-exactly the bad ballots left out."""
+"""Random steps from ballots to answers, against plain integers: the right answer with the noise that nodes drew, over
+the clients on the list, and exactly the bad ballots left out."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from hushtune.seals.quorum.questions import GRID, Above, Answerer, Question, Quo
 from hushtune.seals.quorum.sharing import crowd
 
 BLOCK = 500
+LARGE = 250  # every so many cases one has about a hundred clients and a hundred candidates
 RATE, HALF = Fraction(1, 3), Fraction(1, 6)
 
 
@@ -42,18 +43,18 @@ def bounds(source: random.Random) -> list[Any]:
 
 @dataclass
 class Case:
-    """Who sends what: a client's vectors, or None if its ballots break a rule."""
+    """Who is on the list, and what each sends: a client's vectors, or None if its ballots break a rule."""
 
     nodes: list[Node]
     bound: Any
-    vectors: list[list[Any] | None]
+    vectors: dict[str, list[Any] | None]
     held: list[list[Held]]
     needed: int
 
     @property
     def sums(self) -> Any:
         """Of the vectors that keep to the rules."""
-        good = [vector for own in self.vectors if own is not None for vector in own]
+        good = [vector for own in self.vectors.values() if own is not None for vector in own]
         return np.sum([np.zeros(self.bound.length, np.int64), *good], axis=0)
 
     @property
@@ -79,11 +80,11 @@ def too_many(bound: Any, layout: Any, source: random.Random) -> Elements:
 
 
 def case_of(seed: int) -> Case:
-    source = random.Random(seed)
-    bound = source.choice(bounds(source))
+    source, large = random.Random(seed), seed % LARGE == LARGE - 1
+    bound = KHot(10, 100, 1) if large else source.choice(bounds(source))
     nodes, layout = nodes_of(crowd(source.choices((3, 5, 7), (18, 2, 1))[0]), seed), layout_of(bound)
     among, ballots, vectors = nodes[0].among, [], []
-    for client in range(source.randint(1, 9)):
+    for client in range(source.randint(80, 120) if large else source.randint(1, 9)):
         own = [
             bound.default(SimulatedRandomness(seed, f"{client} {at}")) for at in range(source.choice((1, 1, 1, 2, 3)))
         ]
@@ -102,9 +103,12 @@ def case_of(seed: int) -> Case:
             share = held[node][client].ballots[0]
             share[entry] = SMALL.add(share[entry : entry + 1], SMALL.elements([source.randrange(1, SMALL.prime)]))[0]
             vectors[client] = None
-    valid = sum(own is not None for own in vectors)
-    needed = source.randint(1, len(vectors)) if source.random() < 0.1 else max(1, valid)
-    return Case(nodes, bound, vectors, held, needed)
+    absent = [client for client in range(1, len(ballots)) if source.random() < 0.1]
+    here = {f"c{client}": own for client, own in enumerate(vectors) if client not in absent}
+    listed = [[one for one in own if one.client in here] for own in held]
+    valid = sum(own is not None for own in here.values())
+    needed = source.randint(1, len(here)) if source.random() < 0.1 else max(1, valid)
+    return Case(nodes, bound, here, listed, needed)
 
 
 def questions(case: Case, source: random.Random) -> list[Question]:
@@ -162,7 +166,7 @@ def check(seed: int) -> str:
     """One case; says what it was about."""
     case = case_of(seed)
     asks = questions(case, random.Random(f"questions {seed}"))
-    bad = tuple(f"c{client}" for client, own in enumerate(case.vectors) if own is None)
+    bad = tuple(client for client, own in case.vectors.items() if own is None)
     step = step_of(case.bound, case.needed)
     each = zip(case.nodes, case.held, strict=True)
     record = observed([stepped(node, step, own, asks) for node, own in each])
@@ -187,7 +191,7 @@ def checked(seeds: Sequence[int]) -> set[str]:
 
 def test_random_steps() -> None:
     """The long form below has the other 9,900 cases."""
-    found = checked(range(100))
+    found = checked([*range(99), LARGE - 1])
     assert "too few" in found
     for word in ("KHot", "AtMost", "Scores", "Box", "Tally", "Ball", "Winner", "Above", "Total", "Reaching", "some"):
         assert any(word in told for told in found), word
@@ -196,4 +200,4 @@ def test_random_steps() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("start", range(100, 10_000, BLOCK))
 def test_many_random_steps(start: int) -> None:
-    assert len(checked(range(start, min(start + BLOCK, 10_000)))) > 20
+    assert len(checked([99 if seed == LARGE - 1 else seed for seed in range(start, min(start + BLOCK, 10_000))])) > 20

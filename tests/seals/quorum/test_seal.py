@@ -95,18 +95,26 @@ def test_more_nodes_in_one_pair_of_hands_than_may_pool_are_named(addresses: tupl
 def test_the_statement_has_its_promise_its_trust_and_both_deltas() -> None:
     said = "\n".join(ht.Quorum().protects(dataclasses.replace(FACTS, epsilon=0.25, answers=1, entries=100)))
     assert "node-1 (host-1:701), node-2 (host-2:702), node-3 (host-3:703)" in said
-    assert "Up to 1 of them who follow the protocol and pool everything" in said
+    assert (
+        "Any one of them, following the protocol, can learn what is listed above and nothing else, even if it" in said
+    )
+    assert "has the influence of one ballot and no more" in said
     assert "TRUSTED: all 3 nodes, to follow the protocol. One that does not can choose the outcome unnoticed" in said
     assert "2 nodes that pool what they hold see everything" in said
     assert "for readers of the result 6.713e-39 more than stated" in said  # (1 + e^.25) 2^-128
-    assert "for up to 1 pooling nodes 1.35e-36 more" in said  # and 200 comparisons
+    assert "for 1 of the nodes 1.356e-36 more" in said  # and 201 comparisons
+    more = "\n".join(ht.Quorum(nodes=5).protects(dataclasses.replace(FACTS, voters=20)))
+    assert (
+        "Any 2 of them, following the protocol, can learn what is listed above and nothing else, even if they" in more
+    )
+    assert "has the influence of its 20 ballots and no more" in more
     assert "Delta in full" not in "\n".join(ht.Quorum().protects(FACTS))
     assert "not to send ballots of clients that it invents" in "\n".join(
         ht.Quorum().protects(dataclasses.replace(FACTS, pinned=False))
     )
 
 
-def test_both_deltas_stay_below_a_trillionth_for_the_largest_epsilon() -> None:
+def test_both_deltas_stay_below_a_trillionth_up_to_epsilon_20_and_a_billionth_up_to_50() -> None:
     facts = dataclasses.replace(FACTS, epsilon=50.0, answers=199, entries=10_000)
     assert ht.Quorum(nodes=7)._overflow(facts) < ht.Quorum(nodes=7)._seen(facts) < 1e-9
     assert ht.Quorum()._seen(dataclasses.replace(facts, epsilon=20.0)) < 1e-12

@@ -156,6 +156,24 @@ def test_masks_that_do_not_belong_to_the_coin_would(monkeypatch: pytest.MonkeyPa
     assert shares_read() == len(BITS)
 
 
+@pytest.mark.parametrize("bad", [False, True])
+def test_every_mask_belongs_to_the_signed_digest(monkeypatch: pytest.MonkeyPatch, bad: bool) -> None:
+    """Also that of all ballots together: under one mask each further coin would give one more equation in them."""
+    labels = []
+
+    def noted(figures: Elements, common: Common, label: bytes) -> Elements:
+        labels.append(label)
+        return masked(figures, common, label)
+
+    monkeypatch.setattr(ceremony, "masked", noted)
+    nodes = nodes_of(crowd(3))
+    record, _ = record_of(nodes, BIT, [[bit] for bit in BITS], [], bad=bad)
+    digest = record.results[1][0]
+    assert len(labels) == 3 * (1 + bad)
+    assert len(set(labels)) == 1 + bad  # the same at all nodes, and one for each round
+    assert all(label.startswith(digest) for label in labels)
+
+
 # ---- what leaves before all have signed ------------------------------------------------------------------
 
 

@@ -104,6 +104,8 @@ class Guard:
                 known = self._known(run, token)  # another process may have been faster
             if known:
                 self._check(run, what == "end")
+            elif what != "end":  # nothing is made for a run that nobody has begun
+                raise RefusedError("this node has no part in that run, or the run is over")
         except (WireError, RefusedError) as error:
             return pack({"kind": "refused", "reason": str(error)})
         reply = self._step(message)

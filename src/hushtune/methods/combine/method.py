@@ -44,7 +44,7 @@ class Combine(Method):
 
     What is opened follows from seal and privacy. Under seal 'clear' and without epsilon it is every client's pairs, and
     all strategies can be had. Otherwise it is sums, for "mean", "best-mean" and "dbscan": exact ones (under seal
-    'threshold' only their quotients, and which cells of a grid are dense), or noisy ones if epsilon is set.
+    'threshold' or 'quorum' only their quotients, and which cells of a grid are dense), or noisy ones if epsilon is set.
 
     Privacy: unit "client", or "record" with `voters`. With epsilon noisy sums are opened: every unit's good configs
     have the same total weight, no entry is negative and sums are at most their counts, so replacing a unit moves counts

@@ -48,7 +48,7 @@ class PureTests:
     def words(self) -> str:
         """How many answers, and what one of them costs."""
         if self.times == 1:
-            return f"one answer under exact noise, which alone and without delta costs epsilon {up(self.epsilon)}"
+            return "one answer under exact noise"
         return f"tests of the sums under exact noise, at most {self.times}, each of epsilon {up(self.epsilon)}"
 
     @property

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from hushtune.core.errors import CacheError, HushtuneError, RefusedError, WireError
-from hushtune.core.files import create_once, make_folder, own
+from hushtune.core.files import create_once, make_folder, own, remove_first
 from hushtune.core.identity import Identity, verified
 from hushtune.core.roster import Id
 from hushtune.core.wire import pack, unpack
@@ -129,7 +129,8 @@ class NodeEnd:
 
     def _taken(self, run: str, message: bytes, header: Mapping[str, Any], parts: Sequence[bytes]) -> bytes:
         try:
-            return self._of(run, header.get("is") == "key").take(message, header, parts)
+            begins = (header.get("is"), header.get("at")) == ("key", 0)
+            return self._of(run, begins).take(message, header, parts)
         except HushtuneError:
             raise
         except BaseException:  # a full disk, or an interruption: what is on record counts, and is read anew
@@ -385,9 +386,10 @@ def _check_form(header: Mapping[str, Any], parts: Sequence[bytes], nodes: int) -
 
 
 def _remove(folder: Path) -> None:
-    """The secret goes first: without it the journal opens nothing. Drafts that a crash has left go as well."""
+    """The secret goes first, and stays gone: without it the journal opens nothing. Drafts of it that a crash has left
+    may be the secret too."""
     if folder.exists():
-        (folder / "secret").unlink(missing_ok=True)
+        remove_first([path for path in folder.iterdir() if "secret" in path.name])
         for path in folder.iterdir():
             path.unlink()
         folder.rmdir()

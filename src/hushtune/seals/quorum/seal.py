@@ -128,17 +128,19 @@ class Quorum(Seal):
         """Single contributions, from the coordinator and from nodes, as long as nodes follow the protocol."""
         m, t = self.served_by, self.most_pooling
         named = ", ".join(f"{node.name} ({node.address})" if node.address else node.name for node in facts.nodes)
+        some, they = (f"Any {t} of them", "they pool") if t > 1 else ("Any one of them", "it pools")
+        ballots = f"its {facts.voters} ballots" if facts.voters > 1 else "one ballot"
         lines = [
-            f"Seal 'quorum': {m} nodes hold every client's contribution in shares: {named}. Up to {t} of them who "
-            "follow the protocol and pool everything they saw, with the coordinator and with any clients, learn what "
-            "is listed above and nothing else.",
+            f"Seal 'quorum': {m} nodes hold every client's contribution in shares: {named}. {some}, following the "
+            f"protocol, can learn what is listed above and nothing else, even if {they} everything seen with the "
+            "coordinator and with any clients.",
             "  Nodes checked every contribution without seeing it. One that breaks a rule is left out and named above: "
-            "so a client, whatever it sends, has the influence of its own ballots and no more.",
+            f"so a client, whatever it sends, has the influence of {ballots} and no more.",
         ]
         if facts.private and facts.answers:
             lines.append(
                 f"  Delta in full: for readers of the result {up(self._overflow(facts))} more than stated, the chance "
-                f"that noise is larger than the room for it; for up to {t} pooling nodes {up(self._seen(facts))} more, "
+                f"that noise is larger than the room for it; for {t} of the nodes {up(self._seen(facts))} more, "
                 "as long as X25519 or ML-KEM-768, AES-256 and SHA-256 hold."
             )
         lines.append(
@@ -160,8 +162,8 @@ class Quorum(Seal):
         return facts.answers * TAIL * (1 + math.exp(facts.epsilon))
 
     def _seen(self, facts: Protected) -> float:
-        """The same, and the distance of masked comparisons: t to carry each entry over, and one to compare it."""
-        comparisons = facts.answers * facts.entries * (self.most_pooling + 1)
+        """The same, and the distance of masked comparisons: t to carry each entry over, and a level, and one each."""
+        comparisons = facts.answers * (facts.entries * (self.most_pooling + 1) + self.most_pooling)
         return self._overflow(facts) + comparisons * 2.0**-MARGIN * (1 + math.exp(facts.epsilon))
 
     @classmethod

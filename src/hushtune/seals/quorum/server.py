@@ -27,6 +27,7 @@ from hushtune.seals.quorum.questions import GRID
 
 _ROOM = 2**24  # bytes of envelopes in one message to a node, unless a single one is larger
 _BESIDE = 2**10  # bytes that go with each of them, or less
+_FAR = 2**61  # nothing that nodes open is so large
 
 log = logging.getLogger("hushtune")
 
@@ -171,7 +172,11 @@ class QuorumServer:
     def _asked(self, question: dict[str, Any], count: int = 1) -> Generator[Trip, Replies, list[int]]:
         found = yield from self._together("computing", "question", {"question": question})
         values = found.get("values")
-        if not isinstance(values, list) or len(values) != count or any(type(value) is not int for value in values):
+        if (
+            not isinstance(values, list)
+            or len(values) != count
+            or any(type(value) is not int or abs(value) >= _FAR for value in values)
+        ):
             raise AbortedError(f"nodes must open {counted(count, 'whole number')}, but got something else")
         return values
 
