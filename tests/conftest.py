@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -7,11 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 import hushtune as ht
 
 EXTRAS = ("browser", "dpsgd", "files", "flower", "mhe", "quorum", "release", "torch")
 _MARKED = re.compile(rf"^pytestmark = pytest\.mark\.({'|'.join(EXTRAS)})$", re.MULTILINE)
+
+# The same examples in every run, and no limits of time: what one machine finds every machine finds.
+settings.register_profile("repeated", derandomize=True, database=None, deadline=None)
+settings.register_profile("new", max_examples=1_000, deadline=None)
+settings.load_profile(os.environ.get("HUSHTUNE_EXAMPLES", "repeated"))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -67,7 +67,7 @@ def searched(folder: Path) -> Party:
 losses = arrays.arrays(np.float64, 40, elements=st.floats(allow_nan=True, allow_infinity=True, width=64))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(losses, losses, st.sampled_from([0.01, 0.05, 0.5]))
 def test_any_two_clients_differ_by_no_more_than_is_accounted_for(
     tmp_path_factory: pytest.TempPathFactory, one: np.ndarray, other: np.ndarray, spread: float

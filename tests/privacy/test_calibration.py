@@ -146,7 +146,7 @@ ANSWERS: list[tuple[Bound, ...]] = [
 
 @pytest.mark.parametrize("by", [CURATOR, Noise(0.0, "nodes", 3)], ids=["curator", "3 nodes"])
 @pytest.mark.parametrize("bounds", ANSWERS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.floats(0.01, 10.0), st.sampled_from(["replace-one", "zero-out"]))
 def test_at_delta_0_no_smaller_scale_keeps_to_epsilon(
     by: Noise, bounds: tuple[Bound, ...], epsilon: float, relation: Neighbours

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hushtune as ht
@@ -34,7 +34,6 @@ def charge(event: Event = EVENTS[1], delta: float = 1e-6, **changes: Any) -> Cha
 CHARGES = st.lists(st.builds(charge, st.sampled_from(EVENTS), st.sampled_from(DELTAS)), max_size=6)
 
 
-@settings(deadline=None)
 @given(CHARGES, st.randoms(use_true_random=False))
 def test_sums_add_up_each_charges_own_epsilon_and_delta_in_any_order(charges: list[Charge], shuffled: Any) -> None:
     total = total_of(terms(), charges, LIMIT)
@@ -44,7 +43,6 @@ def test_sums_add_up_each_charges_own_epsilon_and_delta_in_any_order(charges: li
     assert total_of(terms(), charges, LIMIT) == total
 
 
-@settings(deadline=None)
 @given(CHARGES, st.sampled_from([Sums(), Renyi(12.0)]))
 def test_one_more_charge_never_costs_less_and_never_leaves_more(charges: list[Charge], rule: Any) -> None:
     held = terms(rule=rule)

@@ -74,7 +74,7 @@ def few_outcomes(draw: st.DrawFn) -> Losses:
     return Losses(1e-3, tuple(parts))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(few_outcomes(), st.sampled_from([0.05, 1e-3, 1e-6]))
 def test_epsilon_is_that_of_all_combinations(losses: Losses, delta: float) -> None:
     found = losses.epsilon(delta)

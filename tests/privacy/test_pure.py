@@ -59,7 +59,7 @@ def test_costs_add_up_exactly_in_any_order_and_are_never_rounded_down(events: tu
     assert epsilon_of(events, 0) == not_below(total)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(TESTS, st.sampled_from([1e-12, 1e-9, 1e-5, 1e-2]))
 def test_no_delta_makes_it_cost_more(events: tuple[PureTests, ...], delta: float) -> None:
     assert epsilon_of(events, 0) >= epsilon_of(events, delta)

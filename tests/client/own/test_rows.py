@@ -67,7 +67,7 @@ def test_a_record_of_rows(odd: Any) -> None:
         assert changed(COUNTS, record, lambda records: records, repr, 30) == ONE
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_any_record_of_any_array(data: st.DataObject) -> None:
     numbers = st.one_of(st.integers(-(2**63), 2**63 - 1), st.floats(), st.booleans())

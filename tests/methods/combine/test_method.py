@@ -197,7 +197,7 @@ class Known:
         return np.array([self.known[GRID.index(config)] for config in configs])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(losses, losses, st.booleans(), st.sampled_from([1, 3, 10]))
 def test_any_two_clients_differ_by_no_more_than_is_accounted_for(
     tmp_path_factory: pytest.TempPathFactory, one: np.ndarray, other: np.ndarray, shared: bool, most: int

@@ -44,7 +44,7 @@ def _log_pmf(variance: float, largest: int) -> np.ndarray:
     return np.concatenate([[0.0], np.cumsum(steps)]) + math.log(ive(0, variance))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.integers(-6, 6), min_size=1, max_size=5).filter(any),
     st.sampled_from([0.5, 2.0, 9.0, 60.0, 400.0]),

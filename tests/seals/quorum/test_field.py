@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hushtune.core.errors import WireError
@@ -17,7 +17,6 @@ from hushtune.seals.quorum import field as fields
 from hushtune.seals.quorum.field import LARGE, SMALL, Field, integers, stream
 
 FIELDS = pytest.mark.parametrize("field", [SMALL, LARGE], ids=["small", "large"])
-REPEATED = settings(derandomize=True, deadline=None, database=None)
 KEY = b"k" * 32
 
 
@@ -63,7 +62,6 @@ def test_negatives_and_inverses_of_edges(field: Field) -> None:
 
 
 @pytest.mark.parametrize("field", [SMALL, LARGE], ids=["small", "large"])
-@REPEATED
 @given(st.lists(st.tuples(st.integers(-(2**300), 2**300), st.integers(-(2**300), 2**300)), min_size=1, max_size=20))
 def test_random_integers_of_any_sign(field: Field, pairs: list[tuple[int, int]]) -> None:
     a, b = (field.elements([pair[at] for pair in pairs]) for at in (0, 1))

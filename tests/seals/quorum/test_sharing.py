@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.seals.quorum.crowds import dealt, keys_of
 
@@ -95,7 +95,6 @@ def test_a_key_is_missing_to_any_t_nodes(nodes: int) -> None:
 
 
 @FIELDS
-@settings(derandomize=True, deadline=None, database=None)
 @given(st.lists(st.integers(0, 2**61 - 2), min_size=1, max_size=7), st.integers(0, 9))
 def test_factors_give_any_value_of_a_polynomial(field: Field, coefficients: list[int], at: int) -> None:
     points = tuple(range(2, 2 + len(coefficients)))
