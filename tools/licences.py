@@ -29,7 +29,8 @@ INTRO = """# Licences of dependencies
 hushtune itself is under Apache-2.0. This page lists what `pip install hushtune` and its extras bring with them, as the
 packages' own metadata state it; `make licences` writes it from what is installed (CPython {python}, Linux). A bold
 package is named by hushtune, with the versions it accepts; the others are needed by those. Tools for tests,
-documentation and building are not part of an installation and not listed.
+documentation and building are not part of an installation and not listed; extra `quorum` is one of them: an oracle for
+tests, while the seal `Quorum` needs the core only.
 
 No package is copied into hushtune. PyTorch was seen in its CPU build: builds with CUDA also install NVIDIA's libraries,
 under NVIDIA's own licences.

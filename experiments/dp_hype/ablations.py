@@ -29,7 +29,7 @@ _STEPS = 100  # of the integer grid, for an accuracy of 1
 class Accuracies:
     """`length` accuracies in steps of the integer grid, of which `count` places, always the same, may be above 0.
 
-    Both are in [0, 1] at each place, so replacing one client's moves the sum by sqrt(count) at the most.
+    Both are in [0, 1] at each place, so replacing one client's moves the sum by sqrt(count) at most.
     """
 
     count: int

@@ -21,7 +21,7 @@ def flora(
     ] = "eeg,electricity,heart,oil_spill,pollen,sonar,mnist:imb1,mnist:imb2",
     models: Annotated[str, typer.Option(help="hgb, svm, mlp; several with commas.")] = "hgb,svm,mlp",
     parties: Annotated[str, typer.Option(help="Numbers of parties, e.g. 3,6,10,25,50,100.")] = "3,10,50",
-    rows: Annotated[int | None, typer.Option(help="Pooled rows at the most. Default: 2,000; with --paper all.")] = None,
+    rows: Annotated[int | None, typer.Option(help="Pooled rows at most. Default: 2,000; with --paper all.")] = None,
     folds: Annotated[int | None, typer.Option(help="Of the cross-validation. Default: 3; with --paper 10.")] = None,
     trials: Annotated[str | None, typer.Option(help="Of every search. Default: 5,10,20,40; --paper: to 100.")] = None,
     send: Annotated[str | None, typer.Option(help="Pairs sent. Default: 5,10,20; with --paper: to 80.")] = None,

@@ -107,7 +107,7 @@ class Cell:
         data: one of `TABLES`, `INSTALLED` or `SKEWED`; a skewed one has four parties.
         model: one of `MODELS`.
         parties: how many.
-        rows: pooled, at the most; None for all there are.
+        rows: pooled, at most; None for all there are.
         folds: of the cross-validation that every score is a mean of.
         trials: of every party's search, and of the centralised one.
         seed: of data, split, folds and searches.

@@ -52,7 +52,7 @@ class Task:
         epochs: of DP-SGD, on average.
         local: epochs of training on a part, where parts do not rehearse the private training.
         rates: learning rates of the candidates.
-        most: training rows, at the most.
+        most: training rows, at most.
     """
 
     name: str

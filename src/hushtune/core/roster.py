@@ -107,7 +107,7 @@ class Roster:
     """Who takes part, and how to know them.
 
     Args:
-        ids: the clients' names, in order: letters, digits, dots, dashes and underscores, 64 at the most, no two alike.
+        ids: the clients' names, in order: letters, digits, dots, dashes and underscores, 64 at most, no two alike.
         keys: their pinned Ed25519 public keys, 32 bytes each, in the same order. None: unpinned, and the server is
             trusted not to impersonate clients.
         seed: 32 random bytes, drawn by the operator when the roster is made, after all clients are known: it orders the

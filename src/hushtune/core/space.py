@@ -184,7 +184,7 @@ class Space:
         count = integer("count", count, 1, MOST)
         found: dict[str, Config] = {}
         sobol = qmc.Sobol(len(self.knobs), scramble=True, rng=integer("seed", seed, 0))
-        for _ in range(8):  # a discrete space repeats itself: draw again, a few times at the most
+        for _ in range(8):  # a discrete space repeats itself: draw again, a few times at most
             for u in sobol.random(1 << max(3, math.ceil(math.log2(count)))):
                 config = self._from_uniform(u)
                 found.setdefault(config_key(config), config)

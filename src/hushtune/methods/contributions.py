@@ -81,7 +81,7 @@ class SentPairs(OfSearch):
         search: how they are found.
         domain: the space that is searched, or the candidates that are scored.
         losses: the smallest and the largest loss; others are clipped.
-        send: how many pairs at the most, those with the smallest losses (T' in FLoRA).
+        send: how many pairs at most, those with the smallest losses (T' in FLoRA).
     """
 
     search: Search

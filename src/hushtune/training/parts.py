@@ -22,7 +22,7 @@ class Rehearsal:
     """Training on a part as on all rows: what is best without noise, or in a few steps, is not best with noise.
 
     Args:
-        batch: rows per step, at the most.
+        batch: rows per step, at most.
         steps: in an epoch.
         epochs: how many.
         clip: the largest norm of a step's mean gradient. (A private training clips the gradient of every row.)

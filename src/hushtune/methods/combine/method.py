@@ -48,7 +48,7 @@ class Combine(Method):
 
     Privacy: unit "client", or "record" with `voters`. With epsilon noisy sums are opened: every unit's good configs
     have the same total weight, no entry is negative and sums are at most their counts, so replacing a unit moves counts
-    and sums by sqrt(2) times one unit's largest L2 norm at the most (`Tally`; "mean" by that norm itself). Both sums
+    and sums by sqrt(2) times one unit's largest L2 norm at most (`Tally`; "mean" by that norm itself). Both sums
     together are accounted by Rényi divergences of Skellam noise (Agarwal, Kairouz, Liu 2021). Without epsilon exact
     values are opened: averages of few clients can give one away.
 
@@ -56,7 +56,7 @@ class Combine(Method):
         strategy: "mean", "median" and "trimmed" (without the tenth at either end) of all clients' good configs;
             "best-mean" and "best-median" of each client's best 5%; "dbscan", the centre of the best dense cluster.
         within: which of a client's configs are good: their score is at most this share below its best, from 0 to 1.
-        most: how many of them at the most, the best ones.
+        most: how many of them at most, the best ones.
         scale: "log" combines knobs with a logarithmic scale on it; "linear" combines all on a linear one, as the paper.
         min_points: how many points make a region dense (MinPts). Default: twice the number of knobs; with noise at
             least twice what an even spread over all cells would give. Noise must also be exceeded threefold.

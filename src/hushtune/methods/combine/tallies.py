@@ -34,7 +34,7 @@ class _GoodConfigs(OfSearch):
         domain: the space that is searched, or the candidates that are scored.
         losses: the smallest and the largest loss; others are clipped.
         within: which are good: their score is at most this share below the client's best.
-        most: how many at the most, the best ones.
+        most: how many at most, the best ones.
         scale: "log" for knobs on their own scale, "linear" for all knobs on a linear one.
         unit: steps of the integer grid for one point.
         shared: whether a client with fewer points has each count as more, so that every client has the same.

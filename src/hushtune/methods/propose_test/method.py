@@ -48,7 +48,7 @@ class CandidateScores(Query):
         candidates: the public candidates.
         seed: the public seed with which candidates were scored.
         losses: the losses that are scored 1 and 0.
-        tests: how many tests are made of their sums, at the most.
+        tests: how many tests are made of their sums, at most.
         sensitivity: by how much one privacy unit can change a sum, in steps of the integer grid.
         only_max: whether noisy maxima are all that is asked for, and no test against a threshold.
     """
@@ -151,7 +151,7 @@ class _Tested(Method):
         return facts.privacy
 
     def sensitivity(self, units: int) -> int:
-        """In steps. One unit's scores change by the whole range at the most.
+        """In steps. One unit's scores change by the whole range at most.
 
         A protected row that all units are scored on changes each one's score by 1/rows, if scores are means over rows,
         and each row's own lies in the range too; on the grid, by that many steps and less than one more.
@@ -178,7 +178,7 @@ class ProposeTest(_Tested):
     epsilon pays for. Its noise is what epsilon takes for T tests.
 
     Privacy: unit "client", or "record" with `voters`; every relation, because a unit that changes, appears or
-    disappears moves the sum of each candidate's scores by their whole range at the most (by more, if all are scored on
+    disappears moves the sum of each candidate's scores by their whole range at most (by more, if all are scored on
     the same protected rows: `validation`). Somebody must keep the sums secret and test them: a trusted curator
     (`Curator`), or a quorum of nodes none of which sees them (`Quorum`). One test is (epsilon0, 0)-private however many
     candidates there are (AboveThreshold; Dwork and Roth 2014, Theorem 3.23), and T of them cost what optimal

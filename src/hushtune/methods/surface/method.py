@@ -49,7 +49,7 @@ class Surface(Method):
 
     Privacy: unit "client", or "record" with `voters`. With epsilon one noisy sum is opened. A unit's predictions are
     clipped to `losses`, centred and shortened to the L2 norm C = `spread` x range x sqrt(candidates); replacing a unit
-    moves the sum by 2C at the most, zeroing a client out by C. Accounted by Rényi divergences of multi-dimensional
+    moves the sum by 2C at most, zeroing a client out by C. Accounted by Rényi divergences of multi-dimensional
     Skellam noise (Agarwal, Kairouz, Liu 2021), under `Curator` of Gaussian noise by privacy loss distributions. Without
     epsilon exact values are opened, and nothing is guaranteed.
 

@@ -103,7 +103,7 @@ class Approvals(_Ballot):
     """One vote for every candidate whose loss is within a tolerance of the voter's best, at most k of them.
 
     Args:
-        k: votes per voter, at the most.
+        k: votes per voter, at most.
         tolerance: how much larger than the voter's smallest loss an approved one may be.
         candidates: the public candidates.
         seed: the public seed with which candidates were scored.

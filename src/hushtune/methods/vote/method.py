@@ -47,7 +47,7 @@ class Vote(Method):
 
     Privacy: unit "client", or "record" with `voters`. With opens="sum" one noisy sum of ballots is opened. If a unit is
     replaced (a record changed, added or removed included), a "top" ballot becomes another one and 2 min(k, candidates -
-    k) counts move by one (Lemma IV.1 states 2k), an "approval" ballot moves min(2k, candidates) at the most; if a
+    k) counts move by one (Lemma IV.1 states 2k), an "approval" ballot moves min(2k, candidates) at most; if a
     client is zeroed out, k. The loss of such moves under Skellam noise is computed numerically, as a privacy loss
     distribution whose rounding is upwards. A "soft" ballot moves the sum by twice its L2 norm, accounted by Rényi
     divergences (Agarwal, Kairouz, Liu 2021). Under `Curator` the noise is Gaussian.

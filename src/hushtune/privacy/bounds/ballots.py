@@ -29,7 +29,7 @@ class KHot:
     Args:
         k: how many ones, from 1 to `length`.
         length: how many candidates.
-        tests: how many places of noisy maxima are opened, at the most, and nothing else; 0: the sum is.
+        tests: how many places of noisy maxima are opened, at most, and nothing else; 0: the sum is.
     """
 
     k: int
@@ -99,7 +99,7 @@ class AtMost:
     Replacing one ballot by another moves at most min(2k, length) counts by one each; leaving one out moves k at most.
 
     Args:
-        k: how many ones at the most, from 1 to `length`.
+        k: how many ones at most, from 1 to `length`.
         length: how many candidates.
         tests: as for `KHot`.
     """

@@ -30,7 +30,7 @@ class Scores:
 
     Args:
         length: how many candidates.
-        tests: how many questions, at the most.
+        tests: how many questions, at most.
         steps: of the integer grid, from the worst score to the best.
         sensitivity: by how much one privacy unit can change a sum, in the same steps.
         only_max: whether noisy maxima are all that is asked for, and no test against a threshold.

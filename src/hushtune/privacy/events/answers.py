@@ -29,7 +29,7 @@ class PureTests:
 
     Args:
         epsilon: of one answer.
-        times: how many, at the most.
+        times: how many, at most.
     """
 
     epsilon: float

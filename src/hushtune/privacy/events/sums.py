@@ -61,7 +61,7 @@ class Event(Protocol):
         ...
 
     def rdp(self, order: float) -> float:
-        """Its Rényi divergence of the given order, at the most."""
+        """Its Rényi divergence of the given order, at most."""
         ...
 
 
@@ -186,8 +186,8 @@ class SkellamVector:
 
     Args:
         variance: variance of the SUMMED noise on one coordinate, at the least.
-        l1: the change's L1 norm, at the most.
-        l2: the change's L2 norm, at the most.
+        l1: the change's L1 norm, at most.
+        l2: the change's L2 norm, at most.
         rate: the chance that the unit's vector is in the sum at all, by a coin that nobody else sees; below 1 the
             change must be between the vector and none (zero-out).
     """
@@ -264,7 +264,7 @@ class GaussianVector:
 
     Args:
         deviation: the noise's standard deviation on one coordinate.
-        l2: the change's L2 norm, at the most.
+        l2: the change's L2 norm, at most.
         rate: as for `SkellamVector`.
     """
 

@@ -108,7 +108,7 @@ class Noise:
             honest: as for `share_variance`.
             answered: how many parties' shares are in the sum.
             entries: how many entries are added up.
-            failure: at the most.
+            failure: at most.
         """
         if self.at == "curator":
             return gaussian.reach(self.scale, entries, failure)
@@ -118,12 +118,12 @@ class Noise:
         return self.share_reach(honest, answered * entries, failure)
 
     def share_reach(self, honest: int, entries: int, failure: float) -> int:
-        """What the noise in the sum of some entries of one party's share exceeds with chance `failure` at the most.
+        """What the noise in the sum of some entries of one party's share exceeds with chance `failure` at most.
 
         Args:
             honest: as for `share_variance`.
             entries: how many entries are added up.
-            failure: at the most.
+            failure: at most.
         """
         variance = self.share_variance(honest) * entries
         return skellam.reach(float(variance), failure) if variance else 0

@@ -27,7 +27,7 @@ _REACH = 13.2  # P[|g| > 13.2 sigma] < 2^-127
 
 
 def reach(scale: float, entries: int, failure: float) -> int:
-    """An x that the sum of so many draws exceeds, in absolute value, with chance `failure` at the most.
+    """An x that the sum of so many draws exceeds, in absolute value, with chance `failure` at most.
 
     A draw is g plus what rounding adds: independent, symmetric and at most 1/2. For the sum of the g the bound is
     erfc(z) <= exp(-z^2), for that of the others Hoeffding's inequality (1963, Theorem 2); each gets half of `failure`.

@@ -23,7 +23,7 @@ from hushtune.core.errors import SettingError
 from hushtune.core.randomness import Randomness, words
 
 DISTANCE = 2.0**-100
-"""Total variation distance between one sampled value and the exact Skellam distribution, at the most."""
+"""Total variation distance between one sampled value and the exact Skellam distribution, at most."""
 
 LARGEST_VARIANCE = 10**10
 _GUARD_BITS = 256

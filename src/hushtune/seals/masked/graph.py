@@ -70,7 +70,7 @@ class Shape:
 
 @lru_cache(maxsize=64)
 def shape(clients: int, dropped: int, corrupt: int) -> Shape:
-    """The smallest safe degree and its threshold for so many dropped and corrupt clients, at the most.
+    """The smallest safe degree and its threshold for so many dropped and corrupt clients, at most.
 
     Raises SettingError if not even the complete graph is safe; the message says what would be.
     """
@@ -153,7 +153,7 @@ def _gap(clients: int, degree: int, lost: int) -> int:
 
 
 def _in_one_piece(clients: int, degree: int, lost: int, corrupt: int) -> bool:
-    """Whether no list with `gap` dropped clients in a stretch, at the most, cuts honest clients off from each other.
+    """Whether no list with `gap` dropped clients in a stretch, at most, cuts honest clients off from each other.
 
     A cut takes two disjoint stretches of k/2 places, both full of dropped and corrupt clients. The numbers of corrupt
     clients in them are negatively associated (Joag-Dev & Proschan 1983), so the odds multiply; there are fewer than n^2
