@@ -33,6 +33,7 @@ from hushtune.core import SpentError as SpentError
 from hushtune.methods import Combine as Combine
 from hushtune.methods import NoisyMax as NoisyMax
 from hushtune.methods import Plan as Plan
+from hushtune.methods import Prior as Prior
 from hushtune.methods import ProposeTest as ProposeTest
 from hushtune.methods import Surface as Surface
 from hushtune.methods import Thompson as Thompson

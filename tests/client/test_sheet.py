@@ -15,6 +15,7 @@ from hushtune.client.sheet import Sheet
 from hushtune.core.errors import HushtuneError, WireError
 from hushtune.core.wire import pack, unpack
 from hushtune.methods.combine.tallies import ConfigSums
+from hushtune.methods.vote.ballots import TopVotes
 from hushtune.privacy.bounds import AtMost, Ball, Box, KHot, Scores, Tally
 from hushtune.privacy.bounds.codec import bound_from_json, bound_to_json
 from hushtune.seals.forms import Form
@@ -47,6 +48,7 @@ def test_clients_refuse_what_their_query_is_not_bound_by() -> None:
         checked(bound=bound_to_json(AtMost(2, 5))),
         checked(bound=bound_to_json(replace(QUERY.bound, tests=1))),
         checked(blocks={"votes": 4, "others": 1}),
+        checked(added=[0, 0, 0, 0, 9]),
         checked(more=1),
         None,
     ):
@@ -58,6 +60,30 @@ def test_clients_refuse_what_their_query_is_not_bound_by() -> None:
     masked = replace(request(), seal=ht.Masked(), noise=ht.Masked().noise(3.0)).to_bytes()
     assert unpack(masked)[0]["checked"] is None
     assert Request.from_bytes(masked).seal == ht.Masked()
+
+
+def test_nodes_add_what_clients_were_told_and_nothing_else() -> None:
+    query = TopVotes(2, QUERY.candidates, 0, tests=1, added=(1, 0, 2**40, 0, 3))
+    asked = replace(request(), query=query, privacy=None, events=(), noise=SEAL.noise(0.0))
+    assert Sheet.from_bytes(asked.to_bytes()).added == query.added
+    assert Request.from_bytes(asked.to_bytes()) == asked
+    header, _ = unpack(asked.to_bytes())
+    for added in ([], [1, 0, 2**40, 0, 4], [1, 0, 2**40, 0, 3.0], [1, 0, 2**40, False, 3]):
+        with pytest.raises(WireError, match="must have nodes check"):
+            Request.from_bytes(pack(header | {"checked": header["checked"] | {"added": added}}))
+
+
+@pytest.mark.parametrize(
+    "added", [None, 3, [1], [0] * 6, [0, 0, 0, 0, -1], [0, 0, 0, 0, 2**40 + 1], [0.0] * 5, [True] * 5]
+)
+def test_nodes_add_one_whole_number_for_each_entry_that_is_asked_about(added: Any) -> None:
+    query = TopVotes(2, QUERY.candidates, 0, tests=1)
+    header, _ = unpack(replace(request(), query=query).to_bytes())
+    with pytest.raises(WireError, match="public scores that are added|public scores are added"):
+        Sheet.from_bytes(pack(header | {"checked": header["checked"] | {"added": added}}))
+    opened = unpack(request().to_bytes())[0]
+    with pytest.raises(WireError, match="added to sums that are tested"):
+        Sheet.from_bytes(pack(opened | {"checked": opened["checked"] | {"added": [0] * 5}}))
 
 
 def test_clients_refuse_the_same_parts_in_another_order() -> None:

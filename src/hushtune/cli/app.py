@@ -27,6 +27,7 @@ from hushtune.cli.options import (
     watching,
 )
 from hushtune.cli.plan import plan
+from hushtune.cli.prior import prior
 
 app = typer.Typer(
     help="Tune hyperparameters across parties that may not show each other their data.",
@@ -103,6 +104,7 @@ def run(
 app.command()(plan)
 app.command()(compare)
 app.command()(node)
+app.command()(prior)
 
 
 @app.command("report")

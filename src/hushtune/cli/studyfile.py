@@ -20,10 +20,12 @@ from hushtune.core.checks import integer, kind
 from hushtune.core.errors import SettingError, described
 from hushtune.core.space import MOST, Candidates, Domain, Space
 from hushtune.core.tables import space_from_table
+from hushtune.core.words import counted
 from hushtune.data import load
 from hushtune.data.sources import SOURCES
 from hushtune.data.splits import shares
 from hushtune.methods.base import Method
+from hushtune.methods.prior import Prior
 from hushtune.methods.registry import method_given
 from hushtune.methods.study import Study
 from hushtune.privacy.guarantee import Privacy
@@ -81,7 +83,7 @@ def read(path: str | Path) -> StudyFile:
         raise SettingError(f"study needs a table [method], but got none{_COMPARES if 'compare' in raw else ''}")
     candidates, search = _domain(raw), _search(raw)
     privacy = _in("privacy", lambda: _privacy(raw)) if "privacy" in raw else None
-    method = _in("method", lambda: _method(raw["method"]))
+    method = _in("method", lambda: _method(raw["method"], folder))
     seal = _in("seal", lambda: seal_from_json(_with_name(raw["seal"]))) if "seal" in raw else None
     clients, reference = _clients(raw, folder)
     study = Study(candidates, method, privacy, seal, search)
@@ -102,7 +104,7 @@ def read_comparison(path: str | Path) -> ComparisonFile:
         raise SettingError("a comparison is a simulation and charges no ledger, but got a table [ledger]")
     table = raw["compare"]
     methods = _in(
-        "compare", lambda: [method_given(_with_name(entry)) for entry in _several(table, "methods", raw.get("method"))]
+        "compare", lambda: [_method(entry, folder) for entry in _several(table, "methods", raw.get("method"))]
     )
     seals = _in("compare", lambda: [_seal(entry) for entry in _several(table, "seals", raw.get("seal", "masked"))])
     own = raw.get("privacy", {})
@@ -113,6 +115,68 @@ def read_comparison(path: str | Path) -> ComparisonFile:
     return ComparisonFile(clients, _domain(raw), methods, seals, privacies, _search(raw), simulation)
 
 
+@dataclass
+class PublicStudy:
+    """What a study's candidates are scored on for a prior.
+
+    Args:
+        client: holds the public data and the objective.
+        candidates: the study's.
+        search: with the seed that configs are scored with.
+        source: what the prior comes from, in words.
+    """
+
+    client: Client
+    candidates: Candidates
+    search: Search
+    source: str
+
+
+def read_public(path: str | Path, data: str | None, client: str | None, rows: int | None, seed: int) -> PublicStudy:
+    """Reads a study file for its candidates and its objective, and the public data.
+
+    Args:
+        path: the study file.
+        data: an example data set; or None, and
+        client: a function of the user's own, which gives a client.
+        rows: of an example data set, at most.
+        seed: with which an example data set is split.
+    """
+    if (data is None) == (client is None):
+        raise SettingError("a prior needs either --data or --client, but got both or neither")
+    raw, folder = _parsed(Path(path)), Path(path).parent
+    candidates, search = _domain(raw), _search(raw) or Search()
+    if not isinstance(candidates, Candidates):
+        raise SettingError("a prior needs a study with a table [candidates]: they are what is scored")
+    own, source = _public_named(raw, data, rows, seed) if data is not None else _public_own(client, folder)
+    counted_in = f"{len(candidates)} candidates scored on PUBLIC data: {source}"
+    return PublicStudy(own, candidates, Search(search.seed), counted_in)
+
+
+def _public_named(raw: dict[str, Any], name: str, rows: int | None, seed: int) -> tuple[Client, str]:
+    if "objective" not in raw:
+        raise SettingError("--data needs a study with a table [objective]; with [clients], give --client instead")
+    if raw.get("data", {}).get("name") == name:
+        raise SettingError(f"--data must be public data, but '{name}' is what the study's clients hold")
+    objective = _in("objective", lambda: _objective(raw))
+    held = load(_source(name), rows=rows, seed=seed)
+    return Client(held, objective), f"{name}, {counted(len(held.train), 'row')}"
+
+
+def _public_own(text: Any, folder: Path) -> tuple[Client, str]:
+    sys.path.insert(0, str(folder.resolve()))
+    found = _made("--client", text)
+    if not isinstance(found, Client):
+        raise SettingError(f"--client must give a hushtune.Client, but gave a {type(found).__name__}")
+    return found, str(text)
+
+
+def _source(name: Any) -> Any:
+    if name not in list(SOURCES):
+        raise SettingError(f"name must be one of {sorted(SOURCES)}, but got {name!r}")
+    return name
+
+
 def _several(table: dict[str, Any], key: str, otherwise: Any) -> list[Any]:
     """What [compare] lists, or the study's own, once."""
     found = table.get(key, [otherwise] if otherwise is not None else [])
@@ -121,8 +185,31 @@ def _several(table: dict[str, Any], key: str, otherwise: Any) -> list[Any]:
     return found
 
 
-def _method(entry: Any) -> Method:
+def _method(entry: Any, folder: Path) -> Method:
+    if isinstance(entry, dict) and "prior" in entry:
+        entry = {**entry, "prior": _prior(entry["prior"], folder)}
     return method_given(_with_name(entry))
+
+
+def _prior(said: Any, folder: Path) -> Prior:
+    """A file's name, or a table that says what is believed."""
+    table = (
+        {"file": said} if isinstance(said, str) else dict(_inner("prior", said, "{ near = { C = 10.0 }, voters = 30 }"))
+    )
+    ways = [way for way in ("file", "near", "scores") if way in table]
+    if len(ways) != 1:
+        raise SettingError(f"prior needs exactly one of file, near, scores, but got {ways}")
+    given = table.pop(ways[0])
+    known = {"file": {"voters"}, "near": {"voters", "within", "source"}, "scores": {"voters", "source"}}[ways[0]]
+    for key in table:
+        if key not in known:
+            raise SettingError(f"prior has an unknown key '{key}'; beside {ways[0]} it has {sorted(known)}")
+    if ways == ["file"]:
+        return Prior.load(folder / _text("file", given), **table)
+    if ways == ["near"]:
+        return Prior.near(_inner("near", given, "{ C = 10.0 }"), **table)
+    kind("scores", given, list, optional=False)
+    return Prior(given, **table)
 
 
 def _seal(entry: Any) -> Seal:
@@ -298,9 +385,6 @@ def _estimator(name: Any, found: Any) -> type[Any]:
 def _example_clients(raw: dict[str, Any], objective: SklearnObjective) -> tuple[list[Client], Client]:
     table = raw["data"]
     seed = table.get("seed", 0)
-    name = _need(raw, "data", "name")
-    if name not in list(SOURCES):
-        raise SettingError(f"name must be one of {sorted(SOURCES)}, but got {name!r}")
-    data = load(name, test=table.get("test"), rows=table.get("rows"), seed=seed)
+    data = load(_source(_need(raw, "data", "name")), test=table.get("test"), rows=table.get("rows"), seed=seed)
     parts = shares(table.get("split", "iid"), data.train, _need(raw, "data", "clients"), seed)
     return [Client(rows, objective) for rows in parts], Client(data, objective)

@@ -52,6 +52,11 @@ class Query(ABC):
         """
 
     @property
+    def added(self) -> tuple[int, ...]:
+        """Public scores that whoever keeps the sum secret adds to it before answering; empty: none."""
+        return ()
+
+    @property
     def own_run(self) -> str | None:
         """The run that it belongs to, if clients keep something for it under that run's id; else None."""
         return None

@@ -76,10 +76,11 @@ class Request:
 
     @property
     def _checked(self) -> dict[str, Any] | None:
-        """What nodes check of each vector, who know no queries: its bound and its parts."""
+        """What nodes check of each vector, who know no queries: its bound and its parts; and what they add to sums."""
         if not self.seal.served_by:
             return None
-        return {"bound": bound_to_json(self.query.bound), "blocks": dict(self.query.blocks)}
+        query = self.query
+        return {"bound": bound_to_json(query.bound), "blocks": dict(query.blocks), "added": list(query.added)}
 
     @cached_property
     def identity(self) -> bytes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from hushtune.client.party import Party
 from hushtune.client.query import Query
 from hushtune.client.search.base import Search
-from hushtune.core.arrays import IntArray
+from hushtune.core.arrays import FloatArray, IntArray
 from hushtune.core.codec import fields_to_json
 from hushtune.core.errors import SettingError
 from hushtune.core.registry import Registry
@@ -256,6 +256,27 @@ class Method(ABC):
             told: the result.
         """
         return [pairs_figure(told)] if told.pairs() else []
+
+    def expected(self, candidates: Candidates) -> FloatArray | None:
+        """By how much each candidate's opened value is expected to differ from others', whatever clients say: public.
+
+        Args:
+            candidates: the public list.
+        """
+        return None
+
+    def beside(self, candidates: Candidates) -> Mapping[str, Config]:
+        """Configs that results show beside the chosen one, by name; they follow from public facts alone.
+
+        Args:
+            candidates: the public list.
+        """
+        return {}
+
+    @property
+    def rests_on(self) -> tuple[str, ...]:
+        """What a choice rests on beside clients' data, as the statement says it; one sentence or more each."""
+        return ()
 
     @property
     def not_covered(self) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ class Smoothed:
         centre: what was subtracted from the counts first.
     """
 
-    def __init__(self, fit: _Fit, unit: float, centre: float) -> None:
+    def __init__(self, fit: _Fit, unit: float, centre: FloatArray) -> None:
         self._fit, self._unit, self._centre = fit, unit, centre
 
     @cached_property
@@ -63,14 +63,21 @@ class Smoothed:
         return argmax(self.mean)
 
 
-def smooth(counts: NDArray[Any], total: float | None, noise_variance: float, candidates: Candidates) -> Smoothed:
+def smooth(
+    counts: NDArray[Any],
+    total: float | None,
+    noise_variance: float,
+    candidates: Candidates,
+    expected: FloatArray | None = None,
+) -> Smoothed:
     """Smooths noisy counts over the space of candidates.
 
-    Model: count = mean + s + w + noise, where s is a Gaussian process over the candidates (a product over the knobs of
-    Matérn kernels; two different choices are one range apart), w is independent for each candidate, and the noise's
-    variance is KNOWN, because it was added on purpose. The variances of s and w and one lengthscale per knob are not
-    known: many values are tried, each weighted by the marginal likelihood of the noisy counts, and the posteriors are
-    averaged. Among them is s = 0, a model without structure, which ranks the candidates as the counts do.
+    Model: count = mean + expected + s + w + noise, where s is a Gaussian process over the candidates (a product over
+    the knobs of Matérn kernels; two different choices are one range apart), w is independent for each candidate, and
+    the noise's variance is KNOWN, because it was added on purpose. The variances of s and w and one lengthscale per
+    knob are not known: many values are tried, each weighted by the marginal likelihood of the noisy counts, and the
+    posteriors are averaged. Among them is s = 0, a model without structure, which ranks the candidates as the counts
+    do.
 
     Args:
         counts: the opened sum, shape (candidates,).
@@ -78,9 +85,12 @@ def smooth(counts: NDArray[Any], total: float | None, noise_variance: float, can
             own sum is taken.
         noise_variance: of each count.
         candidates: the public candidates.
+        expected: by how much each count is expected to differ from others, whoever votes; the louder the noise, the
+            more it counts. Default: not at all.
     """
     y = np.array(counts, dtype=np.float64)
-    centre = (float(y.sum()) if total is None else total) / len(y)
+    shape = np.zeros(len(y)) if expected is None else expected - expected.mean()
+    centre = (float(y.sum()) if total is None else total) / len(y) + shape
     y -= centre
     unit = max(float(np.mean(y * y)), 1e-12)
     y, noise = y / np.sqrt(unit), noise_variance / unit

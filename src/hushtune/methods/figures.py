@@ -97,6 +97,11 @@ def value_text(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
+def config_text(config: Mapping[str, Any]) -> str:
+    """A config as texts show it."""
+    return ", ".join(f"{name} = {value_text(value)}" for name, value in config.items())
+
+
 def notes_figure(told: Told, head: str) -> Figure:
     """What the method noted, as a table."""
     return Figure(columns=(head, ""), rows=tuple((name, value_text(value)) for name, value in told.notes.items()))

@@ -71,7 +71,7 @@ class Plan:
         privacy = self.privacy
         return (
             f"Setting: {what}; epsilon {as_set(privacy.epsilon)}, delta {as_set(privacy.delta)} per {privacy.unit}, "
-            f"{privacy.neighbours}; seal '{self.seal.name}'"
+            f"{privacy.neighbours}; seal '{self.seal.name}'" + ("; without its prior" if self.method.rests_on else "")
         )
 
 

@@ -106,6 +106,7 @@ class Opener:
             randomness=drawn_from(self._seed, f"curator {step}"),
             scores=query.bound if query.bound.tests else None,
             units=terms.clients * terms.voters,
+            added=query.added,
             choose=choose,
             check=one_client(query.bound, terms.voters, terms.clients, terms.noise, terms.honest).check,
             step=step,

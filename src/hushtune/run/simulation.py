@@ -24,6 +24,7 @@ from hushtune.methods.unopened import Unopened
 from hushtune.privacy.noise import skellam
 from hushtune.privacy.noise.base import Noise
 from hushtune.seals.base import Seal
+from hushtune.seals.ends import with_added
 from hushtune.seals.forms import in_blocks
 from hushtune.seals.oracle import Choose
 
@@ -116,7 +117,8 @@ class Shortcut:
         """From the exact sum, with fresh noise."""
         assert query.bound.tests
         units = len(self._parties) * self._parts.voters
-        return choose(self._seal.oracle(self._exact(query), query.bound, units, self._noise, self._randomness))
+        sums = with_added(self._exact(query), query.added)
+        return choose(self._seal.oracle(sums, query.bound, units, self._noise, self._randomness))
 
     def gather(self, query: Query) -> Mapping[Id, Mapping[str, IntArray]]:
         """Every client's own answer; without noise only, as in a real run."""

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from hushtune.core.words import as_set, down, up
+from hushtune.methods.figures import config_text
 from hushtune.privacy.accounting import Sums, renyi_epsilon
 from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.events.training import TrainingSteps
@@ -70,6 +71,10 @@ def _heading(result: Result) -> list[str]:
         f"{result.answered} answered{each}."
     )
     lines += _opened_least(result)
+    lines += [f"  {words}" for words in result.method.rests_on]
+    for name, config in result.method.beside(result.candidates).items():
+        same = "the same config" if config == result.config else config_text(config)
+        lines.append(f"  By itself, {name.removesuffix(' alone')} would have chosen {same}.")
     missing = "not counted" if len(result.opened) == 1 else "not counted in all sums"
     for client, reason in (result.dropped | result.left_out).items():
         lines.append(f"  {missing}: {client} ({reason})")

@@ -274,4 +274,5 @@ def _figures(
                 found.append(scores.of(arm.run(shortcut)))
                 advance(1)
             means[name] = float(np.mean(found))
-    return {"chosen": scores.of(chosen), **scores.arms, "draws": simulation.draws, "means": means, **own}
+    beside = {name: scores.of(config) for name, config in method.beside(run.candidates).items()}
+    return {"chosen": scores.of(chosen), **scores.arms, "draws": simulation.draws, "means": means, **beside, **own}

@@ -19,7 +19,7 @@ from hushtune.privacy.bounds import Bound
 from hushtune.privacy.noise import selection
 from hushtune.privacy.noise.base import Noise, Place
 from hushtune.seals.base import Protected
-from hushtune.seals.ends import Ask, Outcome, Trips
+from hushtune.seals.ends import Ask, Outcome, Trips, with_added
 from hushtune.seals.oracle import MECHANISMS, NONE, Mechanism
 from hushtune.seals.plain import Plain, PlainServer, summed
 
@@ -76,7 +76,9 @@ class CuratorServer(PlainServer):
             return Outcome(total + ask.noise.by_curator(len(total), ask.randomness), missing, {})
         assert ask.scores is not None
         ask.missing.update(missing)
-        ask.choose(CuratorOracle(total, ask.scores, ask.units, ask.noise, ask.randomness, ask.answers))
+        ask.choose(
+            CuratorOracle(with_added(total, ask.added), ask.scores, ask.units, ask.noise, ask.randomness, ask.answers)
+        )
         return Outcome(np.array(ask.answers, dtype=np.int64), missing, {})
 
 

@@ -7,11 +7,13 @@ ends in what was opened. The client's end (`ClientEnd`) takes a message and give
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
 
 from hushtune.core.arrays import FloatArray, IntArray
 from hushtune.core.errors import AbortedError
@@ -66,6 +68,7 @@ class Ask:
         randomness: where that comes from.
         scores: the bound of what is tested and never opened.
         units: how many units the scores are of, those included that do not answer.
+        added: public scores that are added to their sums; empty: none.
         choose: asks about the scores.
         answers: the answers given so far, each before the next question is asked.
         missing: the clients that the answers are not about, and why.
@@ -85,11 +88,26 @@ class Ask:
     randomness: Randomness = field(default_factory=SystemRandomness, repr=False)
     scores: Bound | None = None
     units: int = 0
+    added: tuple[int, ...] = ()
     choose: Choose | None = None
     answers: list[int] = field(default_factory=list)
     missing: dict[Id, str] = field(default_factory=dict)
     check: Callable[[IntArray], None] = field(default=lambda vector: None, repr=False)
     step: int = 0
+
+
+MOST_ADDED = 2**40
+"""Of a public score that is added to a sum."""
+
+
+def with_added(sums: IntArray, added: Sequence[int]) -> IntArray:
+    """Sums of scores, and public scores on top.
+
+    Args:
+        sums: shape (candidates,).
+        added: as many, or none.
+    """
+    return sums + np.array(added, dtype=np.int64) if added else sums
 
 
 class Outcome(NamedTuple):

@@ -24,8 +24,10 @@ BLOCKS = {"counts": 2, "sums": 2}
 ABOVE = {"name": "above", "level": [1, 2], "order": [2, 0, 1]}
 
 
-def agenda(bound: Bound, form: Form | None = None, noise: Noise = NOISE, units: int = 10) -> Agenda:
-    return Agenda(bound, form, BLOCKS, noise, units)
+def agenda(
+    bound: Bound, form: Form | None = None, noise: Noise = NOISE, units: int = 10, added: tuple[int, ...] = ()
+) -> Agenda:
+    return Agenda(bound, form, BLOCKS, noise, units, added)
 
 
 def test_a_winner_gets_no_less_noise_than_its_cost_says() -> None:
@@ -36,6 +38,14 @@ def test_a_winner_gets_no_less_noise_than_its_cost_says() -> None:
         assert question.rate <= 1 / Fraction(scale)
     assert agenda(Scores(5, 2, 16, 16), units=40).question({"name": "winner"}) == Winner(Fraction(1, 8), 640)
     assert agenda(KHot(2, 5, 1), noise=Noise(0.0, "nodes", 3)).question({"name": "winner"}) == Winner(None, 10)
+
+
+def test_what_is_added_is_what_the_request_says() -> None:
+    found = agenda(KHot(2, 3, 1), added=(0, 7, 2))
+    found.check()
+    assert found.question({"name": "winner"}) == Winner(Fraction(1, 8), 10, (0, 7, 2))
+    with pytest.raises(ht.SettingError, match="added where only a winner is asked for"):
+        agenda(Scores(3, 2, 16, 16), added=(0, 7, 2)).check()
 
 
 def test_a_level_is_tested_under_the_scale_and_sums_under_twice_that() -> None:
@@ -68,7 +78,7 @@ def test_an_opening_is_the_form_that_was_announced(form: Form | None, found: Any
         (TALLY, ABOVE),
         (KHot(1, 3, 1), ABOVE),  # only maxima were announced, at half the cost
         (Scores(3, 1, 16, 16, only_max=True), ABOVE),
-        (KHot(2, 5, 1), {"name": "winner", "prior": [0, 0, 0, 0, 9]}),
+        (KHot(2, 5, 1), {"name": "winner", "added": [0, 0, 0, 0, 9]}),
         (KHot(2, 5, 1), {"name": "winner", "rate": [1, 1]}),
         (TALLY, {"name": "sum", "stop": 1}),
         (Scores(3, 1, 16, 16), ABOVE | {"level": [1, 0]}),

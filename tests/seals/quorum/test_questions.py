@@ -61,7 +61,7 @@ def test_the_winner_is_that_of_plain_sums_with_the_same_noise(count: int, seed: 
     assert found[2] == [1]
 
 
-def test_ties_go_to_the_first_and_a_prior_counts() -> None:
+def test_ties_go_to_the_first_and_added_scores_count() -> None:
     nodes = nodes_of(crowd(3))
     far = (0, -(2**40), 0, -(2**40), -(2**40))
     questions = [Winner(QUIET, 27), Winner(QUIET, 27, (0, 0, 0, 1, 0)), Winner(QUIET, 27, (4, 0, 11, 0, 0))]

@@ -34,7 +34,8 @@ def reader(roster: Roster) -> Read:
         if sheet.seal.kind != KIND:
             raise RefusedError(f"these nodes serve no runs under seal '{sheet.seal.name}'")
         sheet.seal.check_nodes(roster.nodes)
-        agenda = Agenda(sheet.bound, sheet.form, sheet.blocks, sheet.noise, sheet.voters * len(roster))
+        units = sheet.voters * len(roster)
+        agenda = Agenda(sheet.bound, sheet.form, sheet.blocks, sheet.noise, units, sheet.added)
         agenda.check()
         needed, digest = sheet.seal.needed(len(roster)), hashlib.sha256(content).digest()
         step = Step(sheet.run, sheet.step, digest, layout_of(sheet.bound), needed)

@@ -14,13 +14,14 @@ from hushtune.client.query import Query, register
 from hushtune.client.rows import MOST_VOTERS
 from hushtune.client.search.base import LARGEST_SEED, Search
 from hushtune.core.arrays import FloatArray, IntArray
-from hushtune.core.checks import integer, number
+from hushtune.core.checks import integer, kind, number
 from hushtune.core.errors import ObjectiveError, SettingError
 from hushtune.core.space import Candidates, Config
 from hushtune.core.words import as_set, up
 from hushtune.methods.base import Facts, Method, Openings, check_secret
 from hushtune.methods.contributions import loss_range
 from hushtune.methods.figures import Figure, Told
+from hushtune.methods.prior import Prior, alone, said
 from hushtune.methods.propose_test.doubling import going, level, most_tests, moved, room
 from hushtune.methods.propose_test.figures import figures_of
 from hushtune.privacy.accounting import epsilon_of
@@ -51,6 +52,7 @@ class CandidateScores(Query):
         tests: how many tests are made of their sums, at most.
         sensitivity: by how much one privacy unit can change a sum, in steps of the integer grid.
         only_max: whether noisy maxima are all that is asked for, and no test against a threshold.
+        added: public scores that are added before the winner is found; empty: none.
     """
 
     candidates: Candidates
@@ -59,8 +61,9 @@ class CandidateScores(Query):
     tests: int
     sensitivity: int
     only_max: bool = False
+    added: tuple[int, ...] = ()
     name: ClassVar[str] = "candidate-scores"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     meaning: ClassVar[str] = "scores, one entry per candidate"
     per_candidate: ClassVar[bool] = False  # what is opened are answers about them
 
@@ -303,6 +306,8 @@ class NoisyMax(_Tested):
         validation: as for `ProposeTest`.
         losses: as for `ProposeTest`.
         units: how many units are scored. It follows from clients and voters.
+        prior: what is believed of the candidates beforehand, which must be PUBLIC: its voters' scores are added to the
+            sums.
     """
 
     voters: int = 1
@@ -310,6 +315,7 @@ class NoisyMax(_Tested):
     validation: Validation = "own"
     losses: tuple[float, float] = (0.0, 1.0)
     units: int | None = None
+    prior: Prior | None = None
     name: ClassVar[str] = "noisy-max"
 
     def drawn(self, seal: Seal, scale: float) -> str:
@@ -318,11 +324,12 @@ class NoisyMax(_Tested):
 
     def __post_init__(self) -> None:
         self._check()
+        kind("prior", self.prior, Prior)
         if self.mechanism not in (None, *get_args(Mechanism)):
             raise SettingError(f"mechanism must be one of {list(get_args(Mechanism))}, but got {self.mechanism!r}")
 
     def settled(self, facts: Facts) -> NoisyMax:
-        """With its mechanism and its number of units."""
+        """With its mechanism, its number of units, and its prior's shares."""
         privacy, known = self._guarded(facts), facts.seal.mechanisms
         mechanism, units = self.mechanism or known[0], facts.clients * self.voters
         if mechanism not in known:
@@ -331,7 +338,8 @@ class NoisyMax(_Tested):
             )
         if mechanism == "geometric":
             geometric.winner_rate(privacy.epsilon, 2 * self.sensitivity(units))  # refuses what cannot be drawn
-        return replace(self, mechanism=mechanism, units=units)
+        prior = self.prior and self.prior.settled(facts.candidates)
+        return replace(self, mechanism=mechanism, units=units, prior=prior)
 
     def query(self, candidates: Candidates, seed: int) -> CandidateScores:
         """What each unit is asked.
@@ -342,7 +350,9 @@ class NoisyMax(_Tested):
         """
         if self.units is None:
             raise SettingError("units are not settled; ask `settled` first")
-        return CandidateScores(candidates, seed, self.losses, 1, self.sensitivity(self.units), only_max=True)
+        added = self.prior.scores(STEPS) if self.prior is not None else ()
+        sensitivity = self.sensitivity(self.units)
+        return CandidateScores(candidates, seed, self.losses, 1, sensitivity, only_max=True, added=added)
 
     def bounds(self, candidates: Candidates) -> tuple[Scores, ...]:
         """One bound: all candidates are scored once, and one of them is chosen."""
@@ -352,6 +362,15 @@ class NoisyMax(_Tested):
         """The candidate that the noisy maximum gives."""
         query = self.query(run.candidates, run.search.seed)
         return run.candidates[run.consult(query, lambda oracle: oracle.noisy_max(self.mechanism))]
+
+    def beside(self, candidates: Candidates) -> Mapping[str, Config]:
+        """What the prior would have chosen."""
+        return alone(self.prior, candidates)
+
+    @property
+    def rests_on(self) -> tuple[str, ...]:
+        """The prior."""
+        return said(self.prior)
 
 
 def affordable(epsilon0: float, privacy: Privacy, most: int) -> int:

@@ -66,14 +66,16 @@ class TopVotes(_Ballot):
         candidates: the public candidates.
         seed: the public seed with which candidates were scored.
         tests: how many places of noisy maxima are opened, and nothing else; 0: the sum is.
+        added: public scores that are added before the winner is found; empty: none.
     """
 
     k: int
     candidates: Candidates
     seed: int
     tests: int = 0
+    added: tuple[int, ...] = ()
     name: ClassVar[str] = "top-votes"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     meaning: ClassVar[str] = "votes, one entry per candidate"
 
     @property
@@ -108,6 +110,7 @@ class Approvals(_Ballot):
         candidates: the public candidates.
         seed: the public seed with which candidates were scored.
         tests: as for `TopVotes`.
+        added: as for `TopVotes`.
     """
 
     k: int
@@ -115,8 +118,9 @@ class Approvals(_Ballot):
     candidates: Candidates
     seed: int
     tests: int = 0
+    added: tuple[int, ...] = ()
     name: ClassVar[str] = "approvals"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     meaning: ClassVar[str] = "approvals, one entry per candidate"
 
     def __post_init__(self) -> None:
@@ -199,11 +203,13 @@ class GradedVotes(_Ballot):
         within: how much larger than the voter's smallest loss one may be that still gets a grade above 0.
         candidates: the public candidates.
         seed: the public seed with which candidates were scored.
+        added: public scores that are added before the winner is found; empty: none.
     """
 
     within: float
     candidates: Candidates
     seed: int
+    added: tuple[int, ...] = ()
     name: ClassVar[str] = "graded-votes"
     version: ClassVar[int] = 1
     meaning: ClassVar[str] = "grades from 0 to 15, one entry per candidate"

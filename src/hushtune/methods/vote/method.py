@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hushtune.client.rows import MOST_VOTERS
-from hushtune.core.checks import integer, number
+from hushtune.core.arrays import FloatArray
+from hushtune.core.checks import integer, kind, number
 from hushtune.core.errors import SettingError
 from hushtune.core.space import Candidates, Config
 from hushtune.methods.base import Facts, Method, Openings, check_secret
 from hushtune.methods.decode import argmax, smooth
 from hushtune.methods.figures import Figure, Told
+from hushtune.methods.prior import Prior, alone, said
 from hushtune.methods.vote.ballots import Approvals, GradedVotes, SoftVotes, TopVotes
 from hushtune.methods.vote.figures import winner_figure
 from hushtune.privacy.accounting import gaussian_start
@@ -74,6 +76,9 @@ class Vote(Method):
             ballot="soft" with opens="winner" (0.1).
         opens: "sum", the noisy sum of all ballots; "winner", only the place of its largest entry. Default: "winner"
             under a seal that computes it without anybody seeing the sums (`Quorum`), else "sum".
+        prior: what is believed of the candidates beforehand, which must be PUBLIC. With opens="winner" its voters'
+            scores are added to the sums; with opens="sum" the noisy sum is smoothed towards them (decode="argmax": they
+            are added to it), and the prior has no more voters than there are. Not for "soft" ballots with opens="sum".
     """
 
     k: int | None = None
@@ -82,6 +87,7 @@ class Vote(Method):
     decode: Literal["smooth", "argmax"] | None = None
     tolerance: float | None = None
     opens: Literal["winner", "sum"] | None = None
+    prior: Prior | None = None
     name: ClassVar[str] = "vote"
 
     def __post_init__(self) -> None:
@@ -97,6 +103,7 @@ class Vote(Method):
         if self.tolerance is not None:
             ends: Any = "(]" if self.ballot == "soft" else "[]"
             object.__setattr__(self, "tolerance", number("tolerance", self.tolerance, 0, 1e6, ends))
+        kind("prior", self.prior, Prior)
         self._check_pairs()
 
     def _check_pairs(self) -> None:
@@ -122,14 +129,24 @@ class Vote(Method):
         return drawn(seal.mechanisms[0], scale) if self.consults else ""
 
     def settled(self, facts: Facts) -> Vote:
-        """With what is opened, and its k, which follows from the numbers of candidates and voters and from the
-        guarantee."""
+        """With what is opened, its k, which follows from the numbers of candidates and voters and from the guarantee,
+        and its prior's shares."""
         opens = self.opens or ("winner" if facts.seal.computes and facts.seal.mechanisms else "sum")
         if opens == "winner":
             check_secret("opens='winner'", facts.seal)
         found = replace(self, opens=opens, decode=self.decode if opens == "winner" else self.decode or "smooth")
         if self.tolerance is None and (self.ballot == "approval" or (self.ballot == "soft" and opens == "winner")):
             found = replace(found, tolerance=_TOLERANCES[self.ballot])
+        if self.prior is not None:
+            if self.ballot == "soft" and opens == "sum":
+                raise SettingError(
+                    "prior is not for ballot='soft' with opens='sum': its scores are centred, and a prior's voters "
+                    "have no such scale; use ballot='top', or opens='winner'"
+                )
+            prior, voters = self.prior.settled(facts.candidates), float(facts.clients * self.voters)
+            if opens == "sum":  # it is what is expected of them, who cannot cast more votes than they have
+                prior = replace(prior, voters=min(prior.voters, voters))
+            found = replace(found, prior=prior)
         return found if self.k is not None or self.ballot == "soft" else replace(found, k=found._usual_k(facts))
 
     def _usual_k(self, facts: Facts) -> int:
@@ -154,6 +171,12 @@ class Vote(Method):
         """
         if self.opens is None or (self.k is None and self.ballot != "soft"):
             raise SettingError("k and opens are not settled; ask `settled` for those in use, or give them")
+        found = self._ballot(candidates, seed)
+        if self.prior is None or isinstance(found, SoftVotes) or self.opens == "sum":
+            return found
+        return replace(found, added=self.prior.scores(found.bound.largest))
+
+    def _ballot(self, candidates: Candidates, seed: int) -> TopVotes | Approvals | SoftVotes | GradedVotes:
         tests = int(self.opens == "winner")
         tolerance = _TOLERANCES.get(self.ballot, 0.0) if self.tolerance is None else self.tolerance
         if self.k is None:
@@ -183,7 +206,7 @@ class Vote(Method):
 
     def figures(self, told: Told) -> list[Figure]:
         """Of a winner: that nothing else was opened. Counts need none of the method's own."""
-        return [winner_figure(told)] if self.opens == "winner" else super().figures(told)
+        return [winner_figure(told, self.prior is not None)] if self.opens == "winner" else super().figures(told)
 
     def total(self, candidates: Candidates, answered: int) -> float | None:
         """What the noise-free sum adds up to, if that is public: nearly 0 for centred scores."""
@@ -200,10 +223,24 @@ class Vote(Method):
         if self.opens == "winner":
             return run.candidates[run.consult(query, lambda oracle: oracle.noisy_max())]
         (votes,) = run.sum(query).values()
+        expected = self.expected(run.candidates)
         if self.decode == "argmax":
-            return run.candidates[argmax(votes)]
+            return run.candidates[argmax(votes if expected is None else votes + expected)]
         total = self.total(run.candidates, run.answered())
-        return run.candidates[smooth(votes, total, run.noise_variance(), run.candidates).best]
+        return run.candidates[smooth(votes, total, run.noise_variance(), run.candidates, expected).best]
+
+    def expected(self, candidates: Candidates) -> FloatArray | None:
+        """The votes of the prior's voters."""
+        return None if self.prior is None else self.prior.shares * self.prior.voters
+
+    def beside(self, candidates: Candidates) -> Mapping[str, Config]:
+        """What the prior would have chosen."""
+        return alone(self.prior, candidates)
+
+    @property
+    def rests_on(self) -> tuple[str, ...]:
+        """The prior."""
+        return said(self.prior)
 
 
 def _noise(bound: Bound, privacy: Privacy | None) -> float:

@@ -54,7 +54,8 @@ def counts_plot(result: Result, name: str, values: Sequence[int]) -> str:
 def _smoothed(result: Result, values: Sequence[int]) -> tuple[FloatArray, FloatArray]:
     """As `Vote(decode="smooth")` does it; what the noise-free sum adds up to may be public."""
     total = result.method.total(result.candidates, result.answered)
-    found = smooth(np.asarray(values), total, result.opened[-1].noise_variance, result.candidates)
+    expected = result.method.expected(result.candidates)
+    found = smooth(np.asarray(values), total, result.opened[-1].noise_variance, result.candidates, expected)
     return found.mean, found.deviation
 
 

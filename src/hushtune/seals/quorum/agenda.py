@@ -36,6 +36,7 @@ class Agenda:
         blocks: names and lengths of the vector's parts.
         noise: what the opening gets.
         units: how many there are, those included that did not answer.
+        added: public scores that are added before a winner is found; empty: none.
     """
 
     bound: Bound
@@ -43,6 +44,7 @@ class Agenda:
     blocks: Mapping[str, int]
     noise: Noise
     units: int
+    added: tuple[int, ...] = ()
 
     @property
     def among(self) -> Crowd:
@@ -61,6 +63,8 @@ class Agenda:
                     f"{self.among.nodes} nodes compute with at most {most} entries, but got {self.bound.length}: "
                     "use fewer candidates or fewer nodes"
                 )
+        if self.added and not self.bound.only_max:
+            raise SettingError("public scores are added where only a winner is asked for")
         if self.form is not None and self.bound.limits.lowest < 0:
             raise SettingError("nodes compare and divide sums of numbers from 0 on, but these may be negative")
 
@@ -74,7 +78,7 @@ class Agenda:
             case {"name": "sum", **rest} if not rest and not self.bound.tests:
                 return self._opening()
             case {"name": "winner", **rest} if not rest and self.bound.tests:
-                return Winner(self._rate(self.noise.scale), self._top)
+                return Winner(self._rate(self.noise.scale), self._top, self.added)
             case {"name": "above", "level": level, "order": order, **rest} if not rest and self._thresholds:
                 return self._above(level, order)
         raise RefusedError("that is not what the request lets be asked of these sums")

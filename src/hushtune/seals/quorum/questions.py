@@ -19,6 +19,7 @@ from hushtune.core.arrays import IntArray
 from hushtune.core.errors import AbortedError
 from hushtune.core.randomness import Randomness
 from hushtune.privacy.noise import geometric, skellam
+from hushtune.seals.ends import with_added
 from hushtune.seals.quorum.ceremony import Node, Sums
 from hushtune.seals.quorum.engine import Engine, Steps
 from hushtune.seals.quorum.field import LARGE, SMALL, Elements
@@ -41,12 +42,12 @@ class Winner:
     Args:
         rate: of the geometric noise: epsilon over the range of a score's change. None: no noise.
         top: what no sum exceeds.
-        prior: public scores that are added.
+        added: public scores that are added; empty: none.
     """
 
     rate: Fraction | None
     top: int
-    prior: tuple[int, ...] = ()
+    added: tuple[int, ...] = ()
     name: ClassVar[str] = "winner"
 
     def compute(self, engine: Engine, sums: Elements, draw: _Draws) -> Steps[list[int]]:
@@ -56,8 +57,8 @@ class Winner:
             noise = yield from draw.added(engine, lambda source: self._share(among, len(sums), source))
             sums = SMALL.add(sums, noise)
         noisy = yield from carried(engine, sums)
-        if self.prior:
-            noisy = LARGE.add(noisy, LARGE.elements(self.prior))
+        if self.added:
+            noisy = LARGE.add(noisy, LARGE.elements(self.added))
         found = yield from largest(engine, noisy, self._most(among, len(sums)).bit_length())
         return _plain((yield from engine.open(found)))
 
@@ -66,7 +67,7 @@ class Winner:
         noise = np.zeros(len(sums), dtype=np.int64)
         if self.rate is not None:
             noise += sum(self._share(among, len(sums), source) for source in sources)
-        return [geometric.noisy_max(sums + np.array(self.prior or 0), noise)]
+        return [geometric.noisy_max(with_added(sums, self.added), noise)]
 
     def _share(self, among: Crowd, size: int, source: Randomness) -> IntArray:
         assert self.rate is not None
@@ -74,7 +75,7 @@ class Winner:
 
     def _most(self, among: Crowd, size: int) -> int:
         """What two noisy sums are apart at most."""
-        apart = max(self.prior, default=0) - min(self.prior, default=0)
+        apart = max(self.added, default=0) - min(self.added, default=0)
         return self.top + apart + (_reach(self.rate, among, size) if self.rate is not None else 0)
 
 

@@ -1,0 +1,319 @@
+"""A public prior: what it says of each candidate, what it weighs, and that results own up to it."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+import pytest
+
+import hushtune as ht
+from hushtune.methods.base import Facts
+from hushtune.methods.prior import _MOST_VOTERS, save
+from hushtune.methods.propose_test.method import STEPS
+from hushtune.methods.registry import method_from_json
+from hushtune.seals.ends import MOST_ADDED
+
+SPACE = ht.Space(x=ht.Float(0.0, 1.0))
+LINE = SPACE.grid(x=5)
+MIXED = ht.Space(lr=ht.Float(1e-4, 1.0, log=True), kind=ht.Choice(["a", "b", "c"]))
+TRIALS = [({"x": 0.0}, 0.9), ({"x": 0.25}, 0.1), ({"x": 0.5}, 0.5), ({"x": 0.75}, None), ({"x": 1.0}, math.inf)]
+BACKWARDS = (4, 3, 2, 1, 0)
+
+
+@ht.objective
+def toward_the_end(config: ht.Config, data: ht.Rows) -> float:
+    """Every client prefers larger x."""
+    return float(1 - config["x"])
+
+
+def clients(count: int = 10) -> list[ht.Client]:
+    return [ht.Client((np.zeros((4, 1)), np.zeros(4)), toward_the_end, name=f"site-{at}") for at in range(count)]
+
+
+def tuned(method: Any, **settings: Any) -> ht.Result:
+    quiet: dict[str, Any] = {"observer": ht.Silent(), "jobs": 1, "simulation": ht.Simulation(0)}
+    return ht.tune(clients(), LINE, method=method, **quiet | settings)
+
+
+def shares(prior: ht.Prior, candidates: ht.Candidates = LINE) -> list[float]:
+    return [round(float(share), 4) for share in prior.settled(candidates).shares]
+
+
+# ---- what it says of each candidate ------------------------------------------------------------------
+
+
+def test_of_scores_only_the_order_counts() -> None:
+    assert shares(ht.Prior([3, -1, 2, 1e9, 0])) == [0.75, 0, 0.5, 1, 0.25]
+    assert shares(ht.Prior(np.array([1.0, 1.0, 2.0, 0.0, 1.0]))) == [0.5, 0.5, 1, 0, 0.5]
+    assert shares(ht.Prior([7] * 5)) == [0.5] * 5
+    assert shares(ht.Prior([7]), SPACE.candidates([{"x": 0.5}])) == [1]
+
+
+def test_a_candidate_has_the_rank_of_its_own_trials_and_what_failed_is_worst() -> None:
+    assert shares(ht.Prior(TRIALS)) == [0.5, 1, 0.75, 0.125, 0.125]
+    assert shares(ht.Prior([*TRIALS, ({"x": 0.25}, 0.8)]))[1] < 1  # two trials: their mean rank
+
+
+def test_a_candidate_without_a_trial_is_ranked_by_those_around_it() -> None:
+    far = [({"x": at / 100}, abs(at / 100 - 0.6)) for at in range(0, 101, 7)]
+    found = shares(ht.Prior(far), SPACE.grid(x=11))
+    assert np.argmax(found) == 6
+    assert found == sorted(found[:7]) + sorted(found[7:], reverse=True)
+
+
+def test_trials_outside_the_space_do_not_count() -> None:
+    others = [({"x": 7.0}, 0.0), ({"x": 0.2, "y": 1}, 0.0), ({}, 0.0)]
+    assert shares(ht.Prior([*TRIALS, *others])) == shares(ht.Prior(TRIALS))
+    with pytest.raises(ht.SettingError, match=r"knobs \['x'\], but none of 3 trials is; the first is x=7.0"):
+        ht.Prior(others).settled(LINE)
+
+
+@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+def test_a_study_is_its_complete_trials_whatever_its_direction(direction: Any) -> None:
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(direction=direction, sampler=optuna.samplers.RandomSampler(seed=0))
+    sign = 1 if direction == "minimize" else -1
+    done = [(config, loss) for config, loss in TRIALS if loss is not None and math.isfinite(loss)]
+    for config, loss in done:
+        study.add_trial(
+            optuna.trial.create_trial(params=config, distributions={"x": SPACE.knobs["x"]}, value=sign * loss)
+        )
+    failed = optuna.trial.TrialState.FAIL
+    study.add_trial(optuna.trial.create_trial(state=failed, params={"x": 1.0}, distributions={"x": SPACE.knobs["x"]}))
+    assert ht.Prior(study) == ht.Prior(done)
+
+
+def test_a_study_that_says_nothing_is_refused() -> None:
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    with pytest.raises(ht.SettingError, match="must have a complete trial"):
+        ht.Prior(optuna.create_study())
+    with pytest.raises(ht.SettingError, match="must have one direction, but has 2"):
+        ht.Prior(optuna.create_study(directions=["minimize", "maximize"]))
+
+
+def test_a_belief_is_a_bell_around_a_config() -> None:
+    assert shares(ht.Prior.near({"x": 0.5})) == [0.1353, 0.6065, 1, 0.6065, 0.1353]
+    assert shares(ht.Prior.near({"x": 0.0}, within=0.5))[:3] == [1, 0.8825, 0.6065]
+    mixed = ht.Prior.near({"lr": 0.01, "kind": "b"}, within=1.0)
+    found = dict(zip(map(str, MIXED.grid(lr=3)), shares(mixed, MIXED.grid(lr=3)), strict=True))
+    assert found[str({"lr": 0.01, "kind": "b"})] == 1
+    assert found[str({"lr": 0.01, "kind": "a"})] == found[str({"lr": 0.01, "kind": "c"})] == 0.6065
+    assert found[str({"lr": 1.0, "kind": "b"})] == round(math.exp(-1 / 8), 4)
+    with pytest.raises(ht.SettingError, match=r"knobs \['x'\], but got kind=b, lr=0.01"):
+        mixed.settled(LINE)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([], "but got list with nothing in it"),
+        ("prior.json", "but got str"),
+        (3, "but got int"),
+        ({"x": 1}, "but got dict"),
+        ([1.0, math.nan], "pairs of a config and its loss"),
+        ([1.0, True], "pairs of a config and its loss"),
+        ([({"x": 0.0}, 1.0, 2)], "pairs of a config and its loss"),
+        ([({"x": 0.0}, "low")], "pairs of a config and its loss"),
+        ([("x", 0.0)], "pairs of a config and its loss"),
+        ([({"x": math.inf}, 0.0)], "plain, finite values"),
+        ([({"x": {1, 2}}, 0.0)], "plain, finite values"),
+    ],
+    ids=str,
+)
+def test_what_is_no_prior_is_refused(given: Any, message: str) -> None:
+    with pytest.raises(ht.SettingError, match=message):
+        ht.Prior(given)
+
+
+def test_settings_are_refused_by_name() -> None:
+    for voters in (0, -1, 1e7, math.nan, True, "30"):
+        with pytest.raises(ht.SettingError, match="a prior's voters"):
+            ht.Prior([1, 2], voters=voters)  # type: ignore[arg-type]
+    for source in ("two\nlines", "x" * 300, 3):
+        with pytest.raises(ht.SettingError, match="source must be a text of one line"):
+            ht.Prior([1, 2], source=source)  # type: ignore[arg-type]
+    for within in (0, -1, math.inf):
+        with pytest.raises(ht.SettingError, match="within"):
+            ht.Prior.near({"x": 0.5}, within=within)
+    with pytest.raises(ht.SettingError, match="one score for each of 5 candidates, but got 2"):
+        ht.Prior([1, 2]).settled(LINE)
+    with pytest.raises(ht.SettingError, match="not settled"):
+        ht.Prior([1, 2]).scores(1)
+    for method in (ht.Vote, ht.NoisyMax):
+        with pytest.raises(ht.SettingError, match="prior must be a Prior"):
+            method(prior=[1, 2])  # type: ignore[arg-type]
+
+
+# ---- as values, and as a file ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [ht.Prior([1, 3, 2, 0, 4], 7), ht.Prior(TRIALS, 0.5, "public rows"), ht.Prior.near({"x": 0.3}, 3, 0.1)],
+    ids=["scores", "trials", "near"],
+)
+def test_it_is_the_same_after_a_journey_as_json(prior: ht.Prior) -> None:
+    assert ht.Prior.from_json(json.loads(json.dumps(prior.to_json()))) == prior
+    settled = prior.settled(LINE)
+    assert settled.settled(LINE) == settled
+    assert ht.Prior.from_json(json.loads(json.dumps(settled.to_json()))) == settled
+    method = ht.Vote(k=2, prior=settled)
+    assert method_from_json(json.loads(json.dumps(method.to_json()))) == method
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [3, {}, {"shares": [0, 2]}, {"shares": [0, True]}, {"shares": [0.5], "scores": [1]}, {"trials": []}, {"near": {}}],
+    ids=str,
+)
+def test_other_json_is_refused(raw: Any) -> None:
+    with pytest.raises(ht.SettingError, match="prior"):
+        ht.Prior.from_json(raw)
+
+
+def test_a_file_keeps_trials_and_their_source(tmp_path: Path) -> None:
+    path = tmp_path / "prior.json"
+    save(path, [(config, loss) for config, loss in TRIALS], "public rows")
+    assert ht.Prior.load(path, voters=4) == ht.Prior(TRIALS, 4, "public rows")
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"kind": "hushtune prior 9"}', '{"kind": "hushtune prior 1"}', "\xff"])
+def test_a_file_that_is_no_prior_is_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "prior.json"
+    path.write_bytes(content.encode("latin-1"))
+    with pytest.raises(ht.SettingError, match="prior"):
+        ht.Prior.load(path)
+    with pytest.raises(ht.SettingError, match="is not: No such file"):
+        ht.Prior.load(tmp_path / "other.json")
+
+
+# ---- what it weighs ----------------------------------------------------------------------------------
+
+
+def test_its_voters_add_what_real_voters_could() -> None:
+    prior = ht.Prior([0, 1, 2, 3, 4], voters=10).settled(LINE)
+    assert prior.scores(1) == (0, 3, 5, 8, 10)  # halves up
+    assert prior.scores(15) == (0, 38, 75, 113, 150)
+    assert max(replace(prior, voters=_MOST_VOTERS).scores(STEPS)) <= MOST_ADDED
+
+
+def test_what_it_adds_is_in_what_clients_are_asked() -> None:
+    privacy, prior = ht.Privacy(1.0, delta=0), ht.Prior([0, 1, 2, 3, 4], 8)
+    facts = Facts(LINE, 10, privacy, ht.Quorum(), ht.Search())
+    for method, added in (
+        (ht.Vote(), (0, 2, 4, 6, 8)),
+        (ht.Vote(ballot="approval"), (0, 2, 4, 6, 8)),
+        (ht.Vote(ballot="soft"), (0, 30, 60, 90, 120)),
+        (ht.NoisyMax(), tuple(part * STEPS for part in (0, 2, 4, 6, 8))),
+    ):
+        with_prior, without = replace(method, prior=prior).settled(facts), method.settled(facts)
+        assert with_prior.query(LINE, 0).added == added
+        assert without.query(LINE, 0).added == ()
+        assert with_prior.bounds(LINE) == without.bounds(LINE)  # so that it costs nothing
+    opened = ht.Vote(opens="sum", prior=prior).settled(replace(facts, privacy=ht.Privacy(1.0)))
+    assert opened.query(LINE, 0).added == ()
+
+
+def test_soft_ballots_that_are_opened_take_none() -> None:
+    with pytest.raises(ht.SettingError, match="prior is not for ballot='soft' with opens='sum'"):
+        tuned(ht.Vote(ballot="soft", prior=ht.Prior(BACKWARDS)), seal=ht.Clear())
+
+
+@pytest.mark.parametrize("voters", [4, 9.4, 10.6, 100])
+def test_a_misleading_prior_weighs_what_its_voters_do_and_no_more(voters: float) -> None:
+    """Ten voters vote for the last candidate, and the prior's for the first: the more numerous win."""
+    prior, quiet = ht.Prior(BACKWARDS, voters), ht.Privacy(50.0)
+    for method in (ht.Vote(k=1, prior=prior), ht.NoisyMax(prior=prior)):
+        found = tuned(method, privacy=quiet, seal=ht.Quorum())
+        assert found.index == (4 if voters < len(clients()) else 0)
+
+
+@pytest.mark.parametrize("decode", ["smooth", "argmax"])
+def test_where_nothing_is_noisy_a_sum_is_not_moved_by_smoothing_towards_it(decode: Any) -> None:
+    found = tuned(ht.Vote(k=1, decode=decode, prior=ht.Prior(BACKWARDS, 1000)), seal=ht.Clear())
+    assert found.index == (4 if decode == "smooth" else 0)
+
+
+def test_where_noise_is_loud_a_good_prior_helps_and_a_bad_one_hurts() -> None:
+    """Mean scores over 300 draws of the noise, all from one seed: the sum at epsilon .5 has noise of nine votes."""
+    arms, found = {"none": None, "good": ht.Prior((0, 1, 2, 3, 4), 10), "bad": ht.Prior(BACKWARDS, 10)}, {}
+    for name, prior in arms.items():
+        simulation = ht.Simulation(0, clients()[0], draws=300)
+        told = tuned(ht.Vote(k=1, prior=prior), privacy=ht.Privacy(0.5), simulation=simulation).simulation
+        found[name] = told["figures"]["means"]
+    for decode in ("smooth", "argmax"):
+        assert found["bad"][decode] < found["none"][decode] - 0.1 < found["none"][decode] + 0.1 < found["good"][decode]
+
+
+def test_a_sum_is_expected_of_as_many_voters_as_there_are() -> None:
+    facts = Facts(LINE, 10, ht.Privacy(1.0), ht.Masked(), ht.Search())
+    for given, counted in ((3.0, 3.0), (10.0, 10.0), (1e5, 10.0)):
+        settled = ht.Vote(prior=ht.Prior(BACKWARDS, given)).settled(facts)
+        assert settled.prior is not None
+        assert settled.prior.voters == counted
+        assert settled.settled(facts) == settled
+
+
+# ---- results own up to it ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "seal", "privacy"),
+    [
+        (ht.Vote(), ht.Quorum(), ht.Privacy(1.0, delta=0)),
+        (ht.Vote(), ht.Quorum(), None),
+        (ht.NoisyMax(), ht.Quorum(), ht.Privacy(1.0)),
+        (ht.Vote(opens="winner", ballot="soft"), ht.Curator(), ht.Privacy(1.0)),
+        (ht.Vote(opens="sum"), ht.Quorum(), ht.Privacy(1.0)),
+        (ht.Vote(), ht.Masked(), ht.Privacy(1.0)),
+        (ht.Vote(decode="argmax"), ht.Clear(), None),
+    ],
+    ids=lambda value: getattr(value, "name", str(value)),
+)
+def test_a_run_with_a_prior_says_so_and_can_be_checked(tmp_path: Path, method: Any, seal: Any, privacy: Any) -> None:
+    prior = ht.Prior(BACKWARDS, 3, "public rows")
+    simulation = ht.Simulation(0, clients()[0], draws=2)
+    found = tuned(replace(method, prior=prior), seal=seal, privacy=privacy, simulation=simulation, folder=tmp_path)
+    plain = tuned(method, seal=seal, privacy=privacy)
+    assert found.spent == plain.spent
+    assert "A prior counts as 3 voters, from public rows. It must be PUBLIC" in found.statement
+    chosen = "the same config" if found.index == 0 else "x = 0"
+    assert f"By itself, the public prior would have chosen {chosen}." in found.statement
+    assert "prior" not in plain.statement
+    assert found.simulation["figures"]["the public prior alone"] == 0.0
+    page = ht.report(tmp_path).read_text()
+    assert "the public prior alone" in page
+    assert ("of all ballots and of the public prior" in page) == (found.method.consults and method.name == "vote")
+    assert ht.verify(tmp_path).holds
+    told = json.loads((tmp_path / "result.json").read_text())
+    told["method"]["prior"]["source"] = "somebody's patients"
+    (tmp_path / "result.json").write_text(json.dumps(told))
+    assert not ht.verify(tmp_path).holds
+
+
+def test_one_that_decided_a_sum_cannot_be_exchanged_afterwards(tmp_path: Path) -> None:
+    method = ht.Vote(k=1, decode="argmax", prior=ht.Prior(BACKWARDS, 10))
+    tuned(method, privacy=ht.Privacy(0.5), folder=tmp_path)
+    told = json.loads((tmp_path / "result.json").read_text())
+    assert told["method"]["prior"]["shares"] == [1, 0.75, 0.5, 0.25, 0]
+    told["method"]["prior"]["shares"].reverse()
+    (tmp_path / "result.json").write_text(json.dumps(told))
+    broken = [check.claim for check in ht.verify(tmp_path).checks if not check.holds]
+    assert "the method decides the same from the opened values" in broken
+
+
+def test_a_source_that_was_not_named_is_said() -> None:
+    assert "from a source that was not named" in tuned(ht.Vote(prior=ht.Prior(BACKWARDS)), seal=ht.Clear()).statement
+
+
+def test_a_plan_says_that_it_leaves_the_prior_out() -> None:
+    prior = ht.Prior.near({"x": 0.5})
+    planned = [ht.plan(100, LINE, privacy=ht.Privacy(1.0), method=ht.Vote(prior=one)) for one in (prior, None)]
+    assert ["; without its prior" in next(one.lines()) for one in planned] == [True, False]
+    assert planned[0].success == planned[1].success  # type: ignore[attr-defined]
