@@ -16,13 +16,12 @@ from hushtune.core.randomness import SimulatedRandomness, SystemRandomness
 from hushtune.core.roster import NodeEntry, Roster
 from hushtune.core.secret import Secret
 from hushtune.core.space import Float, Space
-from hushtune.methods.vote.ballots import BEST_GRADE, GradedVotes, TopVotes
+from hushtune.methods.vote.ballots import BEST_GRADES, GradedVotes, TopVotes
 from hushtune.seals.ends import Due, Seat
 from hushtune.seals.quorum.seal import Quorum
 
 RUN = "0123456789abcdef" * 2
 CANDIDATES, VOTES = 100, 10
-_WITHIN = 0.1
 _LEAD = 0.3  # by which the best candidate's scores are larger than the worst's
 
 
@@ -58,7 +57,7 @@ def _k_hot() -> Query:
 
 
 def _grades() -> Query:
-    return GradedVotes(_WITHIN, Space(x=Float(0.0, 1.0)).grid(x=CANDIDATES), 0)
+    return GradedVotes(1.0, BEST_GRADES[0], Space(x=Float(0.0, 1.0)).grid(x=CANDIDATES), 0)
 
 
 def _best(scores: np.ndarray) -> IntArray:
@@ -70,7 +69,7 @@ def _best(scores: np.ndarray) -> IntArray:
 
 def _graded(scores: np.ndarray) -> IntArray:
     """Grades that grow with the score."""
-    found: IntArray = np.rint(BEST_GRADE * scores / scores.max(axis=1, keepdims=True)).astype(np.int64)
+    found: IntArray = np.rint(BEST_GRADES[0] * scores / scores.max(axis=1, keepdims=True)).astype(np.int64)
     return found
 
 

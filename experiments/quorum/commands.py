@@ -18,7 +18,7 @@ def quorum(
     clients: Annotated[str, typer.Option(help="Numbers of clients, e.g. 100,10000,1000000.")] = "100,10000",
     nodes: Annotated[int, typer.Option(help="3, 5 or 7, each a process of this machine.")] = 3,
     ballot: Annotated[
-        str, typer.Option(help="k-hot: 10 votes on 100 candidates; soft: grades from 0 to 15; dbscan: PF-DBSCAN.")
+        str, typer.Option(help="k-hot: 10 votes on 100 candidates; soft: grades from 0 to 3; dbscan: PF-DBSCAN.")
     ] = "k-hot",
     signed: Annotated[bool, typer.Option("--signed", help="Clients have identities, and sign.")] = False,
     jobs: Jobs = None,

@@ -27,6 +27,7 @@ PROPOSE = Command("propose", 15)
 NODES = Command("quorum --clients 100,10000", 20)
 NODES_SIGNED = Command("quorum --clients 10000 --signed", 20)
 NODES_CLUSTERS = Command("quorum --clients 10 --ballot dbscan", 5)
+NODES_SOFT = Command("quorum --clients 100,10000 --ballot soft", 20)
 NODES_MILLION = Command("quorum --clients 100000,1000000", 900, full=True)
 
 _SIGNED = (
@@ -231,6 +232,15 @@ def _nodes() -> list[Bar]:
     few, ten, million = {"clients": 100}, {"clients": 10_000}, {"clients": 1_000_000}
     return [
         Bar("quorum-bytes", group, "one client's message", NODES, value("bytes_per_client", **few), "bytes", 8_000),
+        Bar(
+            "quorum-soft-bytes",
+            group,
+            "the same with soft ballots, grades from 0 to 3",
+            NODES_SOFT,
+            value("bytes_per_client", **few),
+            "bytes",
+            8_000,
+        ),
         Bar("quorum-client", group, "one client's message, CPU", NODES, value("client_ms", **ten), "ms", 1.0),
         Bar("quorum-100", group, "100 clients, once processes are up", NODES, value("wall_seconds", **few), "s", 3),
         Bar("quorum-10000", group, everybody, NODES, value("cpu_seconds", **ten), "CPU s", 10, masked),

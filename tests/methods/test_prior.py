@@ -209,7 +209,7 @@ def test_what_it_adds_is_in_what_clients_are_asked() -> None:
     for method, added in (
         (ht.Vote(), (0, 2, 4, 6, 8)),
         (ht.Vote(ballot="approval"), (0, 2, 4, 6, 8)),
-        (ht.Vote(ballot="soft"), (0, 30, 60, 90, 120)),
+        (ht.Vote(ballot="soft"), (0, 6, 12, 18, 24)),
         (ht.NoisyMax(), tuple(part * STEPS for part in (0, 2, 4, 6, 8))),
     ):
         with_prior, without = replace(method, prior=prior).settled(facts), method.settled(facts)

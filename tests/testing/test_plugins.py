@@ -60,13 +60,13 @@ def test_an_installed_method_is_listed_and_found(tmp_path: Path, monkeypatch: py
 
 
 def test_a_query_of_hushtunes_own_cannot_be_replaced() -> None:
-    with pytest.raises(ht.SettingError, match=r"TopVotes and .*Fake are both called \('top-votes', 2\)"):
+    with pytest.raises(ht.SettingError, match=r"TopVotes and .*Fake are both called \('top-votes', 3\)"):
 
         @register
         @dataclass(frozen=True)
         class Fake(Query):
             name: ClassVar[str] = "top-votes"
-            version: ClassVar[int] = 2
+            version: ClassVar[int] = 3
 
     assert register(TopVotes) is TopVotes
 

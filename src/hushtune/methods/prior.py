@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.stats import rankdata
 
 from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import number
@@ -45,11 +44,11 @@ class _Shares:
             number("a prior's shares", value, 0, 1, "[]")
 
     def shares(self, candidates: Candidates) -> FloatArray:
-        """As they are."""
+        """The shares as they are."""
         return _one_each(self.values, candidates)
 
     def to_json(self) -> list[float]:
-        """The shares."""
+        """The shares, in order."""
         return list(self.values)
 
 
@@ -65,7 +64,7 @@ class _Scores:
         return _ranked(_one_each(self.values, candidates))
 
     def to_json(self) -> list[float]:
-        """The scores."""
+        """The scores, in order."""
         return list(self.values)
 
 
@@ -91,7 +90,7 @@ class _Trials:
         return _ranked(_spread(space, [configs[at] for at in near], good, candidates))
 
     def to_json(self) -> list[list[Any]]:
-        """Configs and losses."""
+        """Each config and its loss."""
         return [[json.loads(text), loss] for text, loss in self.values]
 
 
@@ -221,7 +220,7 @@ class Prior:
         return f"{self.voters:g} voters, from {self.source or 'a source that was not named'}"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """As plain values, for JSON."""
         return {self.given.key: self.given.to_json(), "voters": self.voters, "source": self.source}
 
     @classmethod
@@ -361,7 +360,8 @@ def _ranked(values: FloatArray) -> FloatArray:
     """From 0 for the smallest to 1 for the largest, evenly in ranks; equals share theirs."""
     if len(values) == 1:
         return np.ones(1)
-    found: FloatArray = (rankdata(values) - 1) / (len(values) - 1)
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    found: FloatArray = (np.cumsum(counts) - (counts + 1) / 2)[places] / (len(values) - 1)
     return found
 
 

@@ -19,7 +19,7 @@ from hushtune.testing import check_query
 
 NAN, INF = float("nan"), float("inf")
 CANDIDATES = ht.Space(x=ht.Int(0, 4)).grid()
-WINNERS = (TopVotes(3, CANDIDATES, 7, 1), Approvals(3, 0.05, CANDIDATES, 7, 1), GradedVotes(0.1, CANDIDATES, 7))
+WINNERS = (TopVotes(3, CANDIDATES, 7, 1), Approvals(3, 0.05, CANDIDATES, 7, 1), GradedVotes(0.5, 15, CANDIDATES, 7))
 
 
 class Losses:
@@ -86,29 +86,55 @@ def test_whatever_the_losses_are_a_soft_ballot_is_within_its_bound(losses: list[
 @pytest.mark.parametrize(
     ("losses", "expected"),
     [
-        ([0.10, 0.20, 0.11, 0.15, 0.90], [15, 0, 14, 8, 0]),  # 13.5 and 7.5 are rounded up
+        ([0.10, 0.60, 0.14, 0.30, 0.90], [15, 0, 9, 0, 0]),  # the median is .3, so that 0 is reached at .2
+        ([0.10, 0.60, 0.11, 0.30, 0.90], [15, 0, 14, 0, 0]),  # 13.5 is rounded up
+        ([1.00, 6.00, 1.40, 3.00, 9.00], [15, 0, 9, 0, 0]),  # whatever the losses' own scale is
+        ([-9.0, -4.0, -8.6, -7.0, -1.0], [15, 0, 9, 0, 0]),  # and wherever it begins
         ([0.10, 0.10, 0.10, 0.10, 0.10], [15] * 5),
-        ([-INF, 0.50, NAN, 0.52, INF], [0, 15, 0, 12, 0]),  # what failed is no best, and gets nothing
+        ([0.10, 0.10, 0.10, 0.20, 0.90], [15, 15, 15, 0, 0]),  # most are as good as the best
+        ([-INF, 0.50, NAN, 0.52, INF], [0, 15, 0, 0, 0]),  # what failed counts as the worst: the median is .52
+        ([INF, 0.50, NAN, 0.60, 0.505], [0, 15, 0, 0, 14]),
         ([1e308, -1e308, 1e308, 1.0, NAN], [0, 15, 0, 0, 0]),  # a difference that no float holds
         ([NAN, INF, -INF, NAN, NAN], [0] * 5),
     ],
 )
-def test_grades_fall_from_the_voters_best_and_end_within(losses: list[float], expected: list[int]) -> None:
-    assert votes_of(GradedVotes(0.1, CANDIDATES, 0), losses) == expected
+def test_grades_fall_from_the_voters_best_towards_its_median(losses: list[float], expected: list[int]) -> None:
+    assert votes_of(GradedVotes(0.5, 15, CANDIDATES, 0), losses) == expected
+
+
+def test_how_fine_and_how_wide_grades_are() -> None:
+    losses = [0.1, 0.2, 0.5, 0.8, 0.9]  # the median is .4 above the best
+    for width, best, expected in (
+        (1.0, 3, [3, 2, 0, 0, 0]),
+        (2.0, 3, [3, 3, 2, 0, 0]),
+        (2.0, 7, [7, 6, 4, 1, 0]),
+        (0.25, 3, [3, 0, 0, 0, 0]),
+        (1.0, 1, [1, 1, 0, 0, 0]),
+    ):
+        assert votes_of(GradedVotes(width, best, CANDIDATES, 0), losses) == expected
 
 
 @settings(max_examples=300)
-@given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=5, max_size=5), st.floats(1e-9, 1e6))
-def test_whatever_the_losses_are_grades_are_within_their_bound(losses: list[float], within: float) -> None:
-    found = votes_of(GradedVotes(within, CANDIDATES, 0), losses)
+@given(
+    st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=5, max_size=5),
+    st.floats(1e-9, 100),
+    st.integers(1, 15),
+)
+def test_whatever_the_losses_are_grades_are_within_their_bound(losses: list[float], width: float, best: int) -> None:
+    found = votes_of(GradedVotes(width, best, CANDIDATES, 0), losses)
     known = [grade for grade, loss in zip(found, losses, strict=True) if np.isfinite(loss)]
-    assert max(found) == (15 if known else 0)
+    assert max(found) == (best if known else 0)
+    assert [grade for grade, loss in zip(found, losses, strict=True) if not np.isfinite(loss)] == [0] * (5 - len(known))
 
 
-@pytest.mark.parametrize("within", [0, -0.1, NAN, INF, "x", None])
-def test_a_range_of_grades_from_the_wire_is_checked(within: Any) -> None:
-    with pytest.raises(ht.SettingError, match="within"):
-        query_from_json({**query_to_json(GradedVotes(0.1, CANDIDATES, 7)), "within": within})
+@pytest.mark.parametrize(
+    "field",
+    [{"width": w} for w in (0, -0.1, 101, NAN, INF, "x", None)] + [{"best": b} for b in (0, 16, 2.5, "3", True, None)],
+    ids=str,
+)
+def test_what_grades_are_is_checked_when_it_comes_from_the_wire(field: dict[str, Any]) -> None:
+    with pytest.raises(ht.SettingError, match=next(iter(field))):
+        query_from_json({**query_to_json(GradedVotes(0.5, 15, CANDIDATES, 7)), **field})
 
 
 @pytest.mark.parametrize("query", WINNERS, ids=lambda query: query.name)

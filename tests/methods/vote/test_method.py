@@ -126,9 +126,19 @@ def test_both_decodings_read_the_same_opened_counts() -> None:
         ({"ballot": "secret"}, "ballot must be one of"),
         ({"ballot": "soft", "k": 3}, "a soft ballot has no k"),
         ({"ballot": "approval", "tolerance": -1.0}, "tolerance"),
-        ({"ballot": "soft", "tolerance": 0.0}, "0 < tolerance"),
-        ({"tolerance": 0.1}, "tolerance is for ballot='approval', or for ballot='soft' with opens='winner', but got"),
-        ({"ballot": "soft", "opens": "sum", "tolerance": 0.1}, "got tolerance=0.1, ballot='soft', opens='sum'"),
+        (
+            {"ballot": "soft", "tolerance": 0.0},
+            "tolerance is for ballot='approval', but got tolerance=0, ballot='soft'",
+        ),
+        ({"tolerance": 0.1}, "tolerance is for ballot='approval', but got tolerance=0.1, ballot='top'"),
+        ({"ballot": "soft", "width": 0.0}, "0 < width"),
+        ({"ballot": "soft", "width": "wide"}, "width"),
+        ({"ballot": "soft", "grades": 0}, "grades"),
+        ({"ballot": "soft", "grades": 16}, "grades"),
+        ({"ballot": "soft", "grades": 2.5}, "grades"),
+        ({"width": 0.5}, "width is for ballot='soft' with opens='winner', but got width=0.5, ballot='top', opens=None"),
+        ({"ballot": "soft", "width": 0.5, "opens": "sum"}, "but got width=0.5, ballot='soft', opens='sum'"),
+        ({"grades": 5, "ballot": "approval"}, "grades is for ballot='soft' with opens='winner', but got grades=5"),
         ({"opens": "votes"}, r"opens must be one of \['winner', 'sum'\], but got 'votes'"),
         ({"opens": "winner", "decode": "smooth"}, "decode is for opens='sum': .* but got decode='smooth'"),
     ],
@@ -192,16 +202,16 @@ class Computing(ht.Curator):
 
 SETTLED: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
     (ht.Masked(), {}, {"opens": "sum", "decode": "smooth", "k": 5, "tolerance": None}),
-    (ht.Curator(), {}, {"opens": "sum", "decode": "smooth", "k": 5, "tolerance": None}),
+    (ht.Curator(), {}, {"opens": "sum", "decode": "smooth", "k": 5, "width": None}),
     (ht.Curator(), {"opens": "winner"}, {"opens": "winner", "decode": None, "k": 10, "tolerance": None}),
-    (Computing(), {}, {"opens": "winner", "decode": None, "k": 10, "tolerance": None}),
-    (Computing(), {"opens": "sum"}, {"opens": "sum", "decode": "smooth", "k": 5, "tolerance": None}),
-    (Computing(), {"k": 60}, {"opens": "winner", "decode": None, "k": 60, "tolerance": None}),
+    (Computing(), {}, {"opens": "winner", "decode": None, "k": 10, "width": None, "grades": None}),
+    (Computing(), {"ballot": "soft"}, {"opens": "winner", "decode": None, "k": None, "width": 0.25, "grades": 3}),
+    (Computing(), {"opens": "sum"}, {"opens": "sum", "decode": "smooth", "k": 5, "grades": None}),
+    (Computing(), {"k": 60}, {"opens": "winner", "ballot": "top", "decode": None, "k": 60, "width": None}),
     (ht.Masked(), {"ballot": "approval"}, {"opens": "sum", "decode": "smooth", "k": 5, "tolerance": 0.01}),
     (Computing(), {"ballot": "approval"}, {"opens": "winner", "decode": None, "k": 10, "tolerance": 0.01}),
-    (Computing(), {"ballot": "soft"}, {"opens": "winner", "decode": None, "k": None, "tolerance": 0.1}),
-    (ht.Masked(), {"ballot": "soft"}, {"opens": "sum", "decode": "smooth", "k": None, "tolerance": None}),
-    (ht.Curator(), {"ballot": "soft", "opens": "winner", "tolerance": 0.3}, {"tolerance": 0.3}),
+    (ht.Masked(), {"ballot": "soft"}, {"opens": "sum", "decode": "smooth", "k": None, "width": None, "grades": None}),
+    (ht.Curator(), {"ballot": "soft", "opens": "winner", "width": 0.3, "grades": 7}, {"width": 0.3, "grades": 7}),
 ]
 
 
@@ -223,7 +233,9 @@ def test_a_winner_needs_no_gaussian_estimate_of_its_noise(privacy: Any, monkeypa
     monkeypatch.setattr("hushtune.methods.vote.method.gaussian_start", None)
     for size, k in ((1, 1), (6, 1), (15, 2), (100, 10), (1_000, 100)):
         grid = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=size)
-        assert ht.Vote().settled(Facts(grid, 3, privacy, Computing(), ht.Search())).k == k
+        known = Facts(grid, 3, privacy, Computing(), ht.Search())
+        assert ht.Vote().settled(known).k == (k if privacy is None else max(1, round(0.3 * size)))
+        assert ht.Vote(ballot="soft").settled(known).width == (0.25 if privacy is None else 1)
 
 
 @pytest.mark.parametrize("seal", [ht.Masked(), ht.Clear(), ht.Threshold()], ids=lambda seal: seal.name)
@@ -237,8 +249,29 @@ def test_what_does_not_go_with_what_the_seal_opens_is_refused() -> None:
     known = Facts(GRID, 100, ht.Privacy(1.0), Computing(), ht.Search())
     with pytest.raises(ht.SettingError, match="decode is for opens='sum'"):
         ht.Vote(decode="argmax").settled(known)
-    with pytest.raises(ht.SettingError, match="tolerance is for"):
-        ht.Vote(ballot="soft", tolerance=0.1).settled(facts(GRID, 100, None))
+    for name, value in (("width", 0.5), ("grades", 3)):
+        with pytest.raises(ht.SettingError, match=f"{name} is for ballot='soft' with opens='winner'"):
+            ht.Vote(ballot="soft", **{name: value}).settled(facts(GRID, 100, None))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("clients", "privacy", "k", "width", "grades"),
+    [
+        (100, ht.Privacy(0.1, 0), 30, 1.0, 3),  # 5 voters for each 2 / epsilon
+        (140, ht.Privacy(0.1, 0), 20, 0.5, 3),  # 7
+        (100, ht.Privacy(0.1, 0, neighbours="zero-out"), 20, 0.5, 3),  # 10 for each 1 / epsilon
+        (359, ht.Privacy(0.1, 0), 20, 0.5, 3),
+        (360, ht.Privacy(0.1, 0), 10, 0.25, 3),
+        (3, None, 10, 0.25, 15),
+    ],
+)
+def test_what_a_winners_ballots_say_follows_from_public_numbers(
+    clients: int, privacy: Any, k: int, width: float, grades: int
+) -> None:
+    known = Facts(GRID, clients, privacy, Computing(), ht.Search())
+    graded, voted = ht.Vote(ballot="soft").settled(known), ht.Vote().settled(known)
+    assert (graded.width, graded.grades, graded.k) == (width, grades, None)
+    assert (voted.width, voted.grades, voted.k) == (None, None, k)
 
 
 def test_words_for_the_noise_are_the_seals_own() -> None:

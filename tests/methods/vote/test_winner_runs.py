@@ -51,7 +51,7 @@ def test_a_run_opens_one_place_and_verifies(
     assert opened.blocks == {"answers": [result.index]}
     assert opened.noise_variance == 0
     assert result.config == candidates[result.index or 0]
-    assert abs(result.config["x"] - 0.3) <= 0.1  # 25 voters against noise of 0.7 votes, or 10 grades
+    assert abs(result.config["x"] - 0.3) <= 0.1  # 25 voters against noise of 0.7 votes, or best grades
     assert (result.spent.epsilon, result.spent.delta) == (3.0, 0.0)
     assert result.per_candidate() is None
     with pytest.raises(ht.SettingError, match="one opened value per candidate"):

@@ -10,7 +10,7 @@ import pytest
 import hushtune as ht
 from hushtune.core.randomness import SimulatedRandomness
 from hushtune.methods.plan import CostPlan
-from hushtune.methods.vote.odds import Agreement, counts
+from hushtune.methods.vote.odds import Agreement, counts, totals
 from hushtune.methods.vote.winners import WinnerPlan
 from hushtune.privacy.bounds import KHot
 from hushtune.privacy.noise.base import Noise
@@ -26,10 +26,10 @@ def plan(*arguments: Any, method: ht.Vote = ht.Vote(opens="winner"), **settings:
 
 def test_noise_and_cost_are_the_runs_own_whatever_k_is() -> None:
     found = plan(50, 40)
-    assert (found.seal.name, found.k, found.mechanism) == ("curator", 4, "permute-and-flip")
+    assert (found.seal.name, found.k, found.mechanism) == ("curator", 12, "permute-and-flip")
     assert found.scale == pytest.approx(8)
     assert (found.charge["epsilon"], found.charge["delta"]) == (0.25, 0)
-    assert {odds.sigma for odds in found.by_k} == {found.sigma}
+    assert {odds.sigma for odds in found.by_ballot} == {found.sigma}
     assert plan(50, 40, method=ht.Vote(7, opens="winner")).sigma == found.sigma
 
 
@@ -75,18 +75,47 @@ def test_where_every_ballot_is_the_same_there_is_only_guessing() -> None:
 
 def test_lines_say_it_all(capsys: pytest.CaptureFixture[str]) -> None:
     text = "\n".join(plan(20, 40, assume={"good": 3, "overlap": 0.4}).lines())
-    assert "4 votes per ballot, only the winner is opened" in text
+    assert "12 votes per ballot, only the winner is opened" in text
     assert "Noise: coins of scale 8 on each candidate's score (permute-and-flip), as loud as a standard" in text
     assert "with 3 good of 40 candidates" in text
-    assert "  k = 12   odds " in text
+    assert "  k = 12       odds " in text
 
 
-@pytest.mark.parametrize("ballot", ["soft", "approval"])
-def test_of_other_ballots_only_the_cost_is_known(ballot: Any) -> None:
-    found = ht.plan(30, 20, privacy=PURE, method=ht.Vote(ballot=ballot, opens="winner"), observer=ht.Silent())
+def test_of_approvals_only_the_cost_is_known() -> None:
+    found = ht.plan(30, 20, privacy=PURE, method=ht.Vote(ballot="approval", opens="winner"), observer=ht.Silent())
     assert isinstance(found, CostPlan)
     assert found.charge["epsilon"] == 0.25
-    assert found.scale == pytest.approx({"soft": 120, "approval": 8}[ballot])
+    assert found.scale == pytest.approx(8)
+
+
+def test_grades_have_odds_too() -> None:
+    found = plan(60, 40, method=ht.Vote(ballot="soft", opens="winner"), privacy=ht.Privacy(0.5, 0))
+    assert (found.k, found.width, found.grades) == (None, 0.5, 3)
+    assert found.scale == pytest.approx(12)  # of grades from 0 to 3
+    assert found.sigma == pytest.approx(4)  # in best grades
+    odds = {one.what: one.success for one in found.by_ballot}
+    assert list(odds) == ["width = 0.1", "width = 0.25", "width = 0.5", "width = 1"]
+    assert odds["width = 0.1"] < odds["width = 0.5"] == found.success
+    instead = {one.what: one.success for one in found.instead}
+    assert instead["300 clients"] > found.success > 2 * found.guess
+    text = "\n".join(found.lines())
+    assert "60 clients, 40 candidates, grades up to 3, width 0.5, only the winner is opened" in text
+    assert "as loud as a standard deviation of 4.00 best grades, whatever the width is" in text
+
+
+@pytest.mark.statistical
+def test_very_many_grades_are_drawn_from_a_normal_distribution_with_the_same_odds() -> None:
+    """2,000 sums each way; false alarm below 1e-6 (five deviations)."""
+    agreement, settings = Agreement(3, 1.0), (400, 30, [0.25, 1.0], 3)
+    exact = totals(*settings, agreement, 2_000, np.random.default_rng(0))
+    drawn = totals(*settings, agreement, 2_000, np.random.default_rng(1), most=1)
+    for width in (0.25, 1.0):
+        for part in (slice(0, 3), slice(3, 30)):
+            one, other = exact[width][:, part], drawn[width][:, part]
+            off = one.std() * 5 * (2 / one.size + 1 / 5_000 * 400 / one.shape[1]) ** 0.5  # a pool of 5,000 ballots
+            assert one.mean() == pytest.approx(other.mean(), abs=off)
+            assert one.std() == pytest.approx(other.std(), rel=0.1)
+        assert np.corrcoef(exact[width].T)[0, 1] == pytest.approx(np.corrcoef(drawn[width].T)[0, 1], abs=0.15)
 
 
 def test_many_candidates_are_no_trouble() -> None:

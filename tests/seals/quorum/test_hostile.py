@@ -28,7 +28,7 @@ LIAR = "client-07"
 LENGTH = 6
 VOTES = TopVotes(2, candidates(LENGTH), 0)
 APPROVALS = Approvals(2, 0.1, candidates(LENGTH), 0)
-GRADES = GradedVotes(0.1, candidates(LENGTH), 0)
+GRADES = GradedVotes(0.5, 15, candidates(LENGTH), 0)
 
 
 def vectors(query: Query, count: int, voters: int = 1) -> list[Any]:

@@ -369,7 +369,7 @@ class NoisyMax(_Tested):
 
     @property
     def rests_on(self) -> tuple[str, ...]:
-        """The prior."""
+        """What the prior is."""
         return said(self.prior)
 
 

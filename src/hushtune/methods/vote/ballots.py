@@ -15,14 +15,15 @@ import numpy as np
 from hushtune.client.party import Party
 from hushtune.client.query import Query, register
 from hushtune.client.search.base import LARGEST_SEED, Search
-from hushtune.core.arrays import FloatArray
+from hushtune.core.arrays import FloatArray, IntArray
 from hushtune.core.checks import integer, number
 from hushtune.core.randomness import words
 from hushtune.core.space import Candidates
 from hushtune.privacy.bounds import AtMost, Ball, KHot, Scores
 
 _STEPS = 10  # of the integer grid, for an entry of average size
-BEST_GRADE = 15  # four bits
+BEST_GRADES = (3, 15)  # two bits and four
+MOST_WIDE = 100.0
 
 
 def scores_bound(candidates: Candidates) -> Ball:
@@ -195,28 +196,32 @@ class SoftVotes(_Ballot):
 @register
 @dataclass(frozen=True)
 class GradedVotes(_Ballot):
-    """How good each candidate is to a voter, on a grid from 0 to 15: 15 for its best, 0 for what is much worse.
+    """How good each candidate is to a voter, on a small grid: the best grade for its best, 0 for what is much worse.
 
     Of the sum of all grades only the place of the noisy maximum is opened.
 
     Args:
-        within: how much larger than the voter's smallest loss one may be that still gets a grade above 0.
+        width: how far above the voter's smallest loss one may be that still gets a grade above 0, as a share of the way
+            to the voter's own median loss. So ballots do not depend on the scale of losses.
+        best: the best grade.
         candidates: the public candidates.
         seed: the public seed with which candidates were scored.
         added: public scores that are added before the winner is found; empty: none.
     """
 
-    within: float
+    width: float
+    best: int
     candidates: Candidates
     seed: int
     added: tuple[int, ...] = ()
     name: ClassVar[str] = "graded-votes"
-    version: ClassVar[int] = 1
-    meaning: ClassVar[str] = "grades from 0 to 15, one entry per candidate"
+    version: ClassVar[int] = 2
+    meaning: ClassVar[str] = "grades, one entry per candidate"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        number("within", self.within, 0, math.inf, "()")
+        number("width", self.width, 0, MOST_WIDE, "(]")
+        integer("best", self.best, 1, BEST_GRADES[-1])
 
     @property
     def blocks(self) -> Mapping[str, int]:
@@ -226,17 +231,34 @@ class GradedVotes(_Ballot):
     @property
     def bound(self) -> Scores:
         """Each grade within its range, for one noisy maximum."""
-        return Scores(len(self.candidates), 1, BEST_GRADE, BEST_GRADE, only_max=True)
+        return Scores(len(self.candidates), 1, self.best, self.best, only_max=True)
 
     def answer(self, party: Party) -> Any:
-        """Grades that fall evenly from the voter's best loss to `within` above it.
+        """Grades that fall evenly from the voter's best loss to 0.
 
         What failed gets 0. A client without any finite loss sends what depends on no data.
         """
         losses = _losses(party, self.candidates, self.seed)
-        best = losses.min()
-        if not math.isfinite(best):
+        if not math.isfinite(losses.min()):
             return self.bound.default(party.randomness)
-        with np.errstate(over="ignore"):  # a difference of huge losses may be infinite, and its grade is 0
-            share = np.clip(1 - (losses - best) / self.within, 0.0, 1.0)
-        return np.floor(BEST_GRADE * share + 0.5).astype(np.int64)
+        return grades_of(losses[np.newaxis], self.width, self.best)[0]
+
+
+def grades_of(losses: FloatArray, width: float, best: int) -> IntArray:
+    """Grades, shape (voters, candidates), of losses of the same shape; each voter has a finite one.
+
+    Args:
+        losses: inf for what failed; it gets 0, and counts as the voter's worst loss where the median is taken.
+        width: as for `GradedVotes`.
+        best: the best grade.
+    """
+    finite = np.isfinite(losses)
+    known = np.where(finite, losses, np.where(finite, losses, -np.inf).max(axis=1, keepdims=True))
+    size = np.maximum(np.abs(known).max(axis=1, keepdims=True), 1e-300)  # so that nothing overflows
+    least = known.min(axis=1, keepdims=True) / size
+    above = known / size - least
+    reach = width * np.median(above, axis=1, keepdims=True)
+    share = np.where(above <= 0, 1.0, 1 - above / np.maximum(reach, 1e-300))
+    grades = np.floor(best * np.clip(share, 0.0, 1.0) + 0.5).astype(np.int64)
+    found: IntArray = np.where(finite, grades, 0)
+    return found

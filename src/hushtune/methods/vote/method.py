@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from hushtune.client.rows import MOST_VOTERS
 from hushtune.core.arrays import FloatArray
@@ -15,7 +15,7 @@ from hushtune.methods.base import Facts, Method, Openings, check_secret
 from hushtune.methods.decode import argmax, smooth
 from hushtune.methods.figures import Figure, Told
 from hushtune.methods.prior import Prior, alone, said
-from hushtune.methods.vote.ballots import Approvals, GradedVotes, SoftVotes, TopVotes
+from hushtune.methods.vote.ballots import BEST_GRADES, MOST_WIDE, Approvals, GradedVotes, SoftVotes, TopVotes
 from hushtune.methods.vote.figures import winner_figure
 from hushtune.privacy.accounting import gaussian_start
 from hushtune.privacy.bounds import Bound, KHot
@@ -35,8 +35,8 @@ _KNOWN: dict[str, tuple[str | None, ...]] = {
 }
 _PUBLISHED_K = 5
 _SHARES = ((5.0, 0.0), (3.0, 0.1), (0.0, 0.15))  # voters per standard deviation of the noise -> share of candidates
-_WINNERS_SHARE = 0.1  # of the candidates
-_TOLERANCES = {"approval": 0.01, "soft": 0.1}  # above a voter's smallest loss
+_WINNERS = ((18.0, 0.1, 0.25), (7.0, 0.2, 0.5), (0.0, 0.3, 1.0))  # see `_usual_for_winners`
+_TOLERANCE = 0.01  # above a voter's smallest loss
 
 
 @dataclass(frozen=True)
@@ -57,23 +57,25 @@ class Vote(Method):
     With opens="winner" the place of the largest noisy total is opened, and nothing else: report noisy max (Dwork and
     Roth 2014, Claim 3.9; proof: `hushtune.privacy.noise.geometric`), which is (epsilon, 0)-private. What counts is how
     far one unit moves two totals apart, by 2 votes at most (by 1 if it is zeroed out) or by twice the best grade: the
-    noise does not grow with k. Somebody must keep the sums secret: a trusted curator (`Curator`), or a quorum of nodes
-    none of which sees them (`Quorum`).
+    noise does not grow with k, and soft ballots, which say more, cost no more than votes. Somebody must keep the sums
+    secret: a trusted curator (`Curator`), or a quorum of nodes none of which sees them (`Quorum`).
 
     Args:
         k: votes per voter, between 1 and the number of candidates. Default: 5, as published; with decode="smooth", more
             if the noise is loud: 10% of the candidates if there are fewer than 5 voters per standard deviation of the
-            noise that k = 5 would need, 15% below 3; never more than half of them. With opens="winner": 10% of the
-            candidates. All of this is public.
+            noise that k = 5 would need, 15% below 3; never more than half of them. With opens="winner": 10%, 20% or
+            30% of the candidates, the more the louder the noise is. All of this is public.
         voters: into how many parts each client splits its rows, from 1 to 10,000, with `Privacy(unit="record")`: every
             part scores the candidates and casts a ballot. For few large clients; 1: each client is one voter.
         ballot: "top", one vote for each of the k best; "approval", one for each candidate whose loss is within
             `tolerance` of the voter's best, at most k; "soft", the voter's scores: centred and scaled to one norm, or
-            with opens="winner" grades from 15, for its best candidate, to 0, for those `tolerance` and more above it.
+            with opens="winner" grades that fall evenly from its best candidate on.
         decode: "smooth" smooths the noisy sum over the space of candidates first, which costs no privacy; "argmax"
             takes the largest entry. Default: "smooth"; with opens="winner" there is nothing to decode.
-        tolerance: a difference of losses, 0 or more: for ballot="approval" (default: 0.01), or above 0 for
-            ballot="soft" with opens="winner" (0.1).
+        tolerance: a difference of losses, 0 or more, for ballot="approval" (default: 0.01).
+        width: where grades reach 0, for ballot="soft" with opens="winner": so far from the voter's best loss, as a
+            share of the way to its own median loss. Default: .25, .5 or 1, the more the louder the noise is.
+        grades: the best grade there, from 1 to 15. Default: 3; 15 without epsilon, where nothing blurs finer ones.
         opens: "sum", the noisy sum of all ballots; "winner", only the place of its largest entry. Default: "winner"
             under a seal that computes it without anybody seeing the sums (`Quorum`), else "sum".
         prior: what is believed of the candidates beforehand, which must be PUBLIC. With opens="winner" its voters'
@@ -88,6 +90,8 @@ class Vote(Method):
     tolerance: float | None = None
     opens: Literal["winner", "sum"] | None = None
     prior: Prior | None = None
+    width: float | None = None
+    grades: int | None = None
     name: ClassVar[str] = "vote"
 
     def __post_init__(self) -> None:
@@ -101,8 +105,11 @@ class Vote(Method):
         if self.ballot == "soft" and self.k is not None:
             raise SettingError(f"a soft ballot has no k, but got k={self.k}")
         if self.tolerance is not None:
-            ends: Any = "(]" if self.ballot == "soft" else "[]"
-            object.__setattr__(self, "tolerance", number("tolerance", self.tolerance, 0, 1e6, ends))
+            object.__setattr__(self, "tolerance", number("tolerance", self.tolerance, 0, 1e6))
+        if self.width is not None:
+            object.__setattr__(self, "width", number("width", self.width, 0, MOST_WIDE, "(]"))
+        if self.grades is not None:
+            object.__setattr__(self, "grades", integer("grades", self.grades, 1, BEST_GRADES[-1]))
         kind("prior", self.prior, Prior)
         self._check_pairs()
 
@@ -113,11 +120,16 @@ class Vote(Method):
                 f"decode is for opens='sum': there is nothing to decode where only the winner's place is opened, but "
                 f"got decode='{self.decode}'"
             )
-        if self.tolerance is not None and (self.ballot == "top" or (self.ballot == "soft" and self.opens == "sum")):
+        if self.tolerance is not None and self.ballot != "approval":
             raise SettingError(
-                "tolerance is for ballot='approval', or for ballot='soft' with opens='winner', but got "
-                f"tolerance={self.tolerance:g}, ballot='{self.ballot}'" + (f", opens='{self.opens}'" * bool(self.opens))
+                f"tolerance is for ballot='approval', but got tolerance={self.tolerance:g}, ballot={self.ballot!r}"
             )
+        for name in ("width", "grades"):
+            if getattr(self, name) is not None and (self.ballot != "soft" or self.opens == "sum"):
+                raise SettingError(
+                    f"{name} is for ballot='soft' with opens='winner', but got {name}={getattr(self, name):g}, "
+                    f"ballot={self.ballot!r}, opens={self.opens!r}"
+                )
 
     @property
     def consults(self) -> bool:
@@ -129,14 +141,14 @@ class Vote(Method):
         return drawn(seal.mechanisms[0], scale) if self.consults else ""
 
     def settled(self, facts: Facts) -> Vote:
-        """With what is opened, its k, which follows from the numbers of candidates and voters and from the guarantee,
-        and its prior's shares."""
+        """With what is opened, what ballots say, which follows from the numbers of candidates and voters and from the
+        guarantee, and its prior's shares."""
         opens = self.opens or ("winner" if facts.seal.computes and facts.seal.mechanisms else "sum")
         if opens == "winner":
             check_secret("opens='winner'", facts.seal)
         found = replace(self, opens=opens, decode=self.decode if opens == "winner" else self.decode or "smooth")
-        if self.tolerance is None and (self.ballot == "approval" or (self.ballot == "soft" and opens == "winner")):
-            found = replace(found, tolerance=_TOLERANCES[self.ballot])
+        if self.ballot == "approval" and self.tolerance is None:
+            found = replace(found, tolerance=_TOLERANCE)
         if self.prior is not None:
             if self.ballot == "soft" and opens == "sum":
                 raise SettingError(
@@ -147,13 +159,29 @@ class Vote(Method):
             if opens == "sum":  # it is what is expected of them, who cannot cast more votes than they have
                 prior = replace(prior, voters=min(prior.voters, voters))
             found = replace(found, prior=prior)
-        return found if self.k is not None or self.ballot == "soft" else replace(found, k=found._usual_k(facts))
+        if opens == "winner":
+            return found._usual_for_winners(facts)
+        return found if found.k is not None or found.ballot == "soft" else replace(found, k=found._usual_k(facts))
+
+    def _usual_for_winners(self, facts: Facts) -> Vote:
+        """How many votes, or which grades, if nobody says: by the voters for each R / epsilon, of which the noise's
+        standard deviation is 1 to 1.3 times.
+
+        R is 2, or 1 if a unit is put to zeros.
+        """
+        privacy, share, width = facts.privacy, *_WINNERS[0][1:]
+        if privacy is not None:
+            reach = 1 if privacy.neighbours == "zero-out" else 2
+            heard = facts.clients * self.voters * privacy.epsilon / reach
+            share, width = next(usual for least, *usual in _WINNERS if heard >= least)
+        if self.ballot == "soft":
+            best = BEST_GRADES[privacy is None]
+            return replace(self, width=self.width or width, grades=self.grades or best)
+        return self if self.k is not None else replace(self, k=max(1, round(share * len(facts.candidates))))
 
     def _usual_k(self, facts: Facts) -> int:
-        """How many votes, if nobody says."""
+        """How many votes for a sum, if nobody says."""
         size = len(facts.candidates)
-        if self.opens == "winner":
-            return max(1, round(_WINNERS_SHARE * size))
         most = max(1, size // 2)
         few = min(_PUBLISHED_K, most)
         if self.decode == "argmax":
@@ -178,10 +206,14 @@ class Vote(Method):
 
     def _ballot(self, candidates: Candidates, seed: int) -> TopVotes | Approvals | SoftVotes | GradedVotes:
         tests = int(self.opens == "winner")
-        tolerance = _TOLERANCES.get(self.ballot, 0.0) if self.tolerance is None else self.tolerance
+        if self.k is None and not tests:
+            return SoftVotes(candidates, seed)
         if self.k is None:
-            return GradedVotes(tolerance, candidates, seed) if tests else SoftVotes(candidates, seed)
+            if self.width is None or self.grades is None:
+                raise SettingError("width and grades are not settled; ask `settled` for those in use, or give them")
+            return GradedVotes(self.width, self.grades, candidates, seed)
         if self.ballot == "approval":
+            tolerance = _TOLERANCE if self.tolerance is None else self.tolerance
             return Approvals(self.k, tolerance, candidates, seed, tests)
         return TopVotes(self.k, candidates, seed, tests)
 
@@ -190,7 +222,7 @@ class Vote(Method):
         return (self.query(candidates, 0).bound,)
 
     def plan(self, prospect: Prospect) -> Plan:
-        """The odds of a good choice, for ballot="top"; of other ballots noise and cost."""
+        """The odds of a good choice: for votes, and for grades of winners; of other ballots noise and cost."""
         from hushtune.methods.vote.plan import expect_votes
         from hushtune.methods.vote.winners import expect_winner
 
@@ -239,7 +271,7 @@ class Vote(Method):
 
     @property
     def rests_on(self) -> tuple[str, ...]:
-        """The prior."""
+        """What the prior is."""
         return said(self.prior)
 
 

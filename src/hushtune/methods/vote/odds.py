@@ -8,19 +8,22 @@ voters and candidates; given the ballots, the chance of a good choice under nois
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtune.core.arrays import BoolArray, FloatArray, IntArray
+from hushtune.core.arrays import FloatArray, IntArray
 from hushtune.core.checks import integer, number
 from hushtune.core.errors import SettingError
 from hushtune.core.space import Candidates
 from hushtune.methods.decode import smooth
+from hushtune.methods.vote.ballots import grades_of
 
+_Key = TypeVar("_Key")
 _AT_ONCE = 10_000_000  # losses held in memory at one time
 MOST_LOSSES = 100_000_000  # drawn in all; beyond, sums of ballots are drawn from a normal distribution
 _POOL = 5_000  # ballots from which that distribution is computed
@@ -71,53 +74,113 @@ def counts(
 
     The same losses are ranked for all k. If more than `most` losses would be drawn, sums of ballots are.
     """
-    if voters * candidates * repetitions > most:
-        return {k: _normal_counts(voters, candidates, k, agreement, repetitions, rng) for k in ks}
-    found: dict[int, list[IntArray]] = {k: [] for k in ks}
+    if voters * candidates * repetitions <= most:
+        return _summed(voters, candidates, partial(_votes, ks=ks), agreement, repetitions, rng)
+    found = {}
+    for k in ks:
+        pool = _votes(_losses(_pool_size(candidates), candidates, agreement, rng), [k])[k]
+        chance = _vote_chance(candidates, k, agreement)  # the pool's error would grow with the voters
+        means = np.array([chance, (k - agreement.good * chance) / max(1, candidates - agreement.good)])
+        found[k] = _normal_sums(pool, voters, agreement.good, repetitions, rng, (means, means))
+    return found
+
+
+def totals(
+    voters: int,
+    candidates: int,
+    widths: Sequence[float],
+    best: int,
+    agreement: Agreement,
+    repetitions: int,
+    rng: np.random.Generator,
+    most: int = MOST_LOSSES,
+) -> Mapping[float, IntArray]:
+    """The same for grades up to `best`: noise-free totals for each width."""
+    cast = partial(_grades, widths=widths, best=best)
+    if voters * candidates * repetitions <= most:
+        return _summed(voters, candidates, cast, agreement, repetitions, rng)
+    pool = cast(_losses(_pool_size(candidates), candidates, agreement, rng))
+    return {width: _normal_sums(grades, voters, agreement.good, repetitions, rng) for width, grades in pool.items()}
+
+
+def _summed(
+    voters: int,
+    candidates: int,
+    cast: Callable[[FloatArray], Mapping[_Key, IntArray]],
+    agreement: Agreement,
+    repetitions: int,
+    rng: np.random.Generator,
+) -> Mapping[_Key, IntArray]:
+    found: dict[_Key, list[IntArray]] = {}
     batch = max(1, _AT_ONCE // (voters * candidates))
     for start in range(0, repetitions, batch):
         size = min(batch, repetitions - start)
-        for k, ballots in _ballots(size * voters, candidates, ks, agreement, rng).items():
-            found[k].append(ballots.reshape(size, voters, candidates).sum(axis=1, dtype=np.int64))
-    return {k: np.concatenate(parts) for k, parts in found.items()}
+        for key, ballots in cast(_losses(size * voters, candidates, agreement, rng)).items():
+            sums = ballots.reshape(size, voters, candidates).sum(axis=1, dtype=np.int64)
+            found.setdefault(key, []).append(sums)
+    return {key: np.concatenate(parts) for key, parts in found.items()}
 
 
-def _ballots(
-    voters: int, candidates: int, ks: Sequence[int], agreement: Agreement, rng: np.random.Generator
-) -> Mapping[int, BoolArray]:
-    """Ballots for each k, shape (voters, candidates)."""
-    losses = rng.standard_normal((voters, candidates), dtype=np.float32)
+def _losses(voters: int, candidates: int, agreement: Agreement, rng: np.random.Generator) -> FloatArray:
+    """Shape (voters, candidates); the good candidates come first. Floats of 32 bits are enough."""
+    losses: Any = rng.standard_normal((voters, candidates), dtype=np.float32)
     losses *= np.float32(agreement.overlap)
     losses[:, agreement.good :] += 1
     if agreement.overlap == 0:
         losses += rng.random(losses.shape, dtype=np.float32) * np.float32(1e-3)  # ties are broken at random
+    found: FloatArray = losses
+    return found
+
+
+def _votes(losses: FloatArray, ks: Sequence[int]) -> Mapping[int, IntArray]:
+    """Ballots for each k, shape (voters, candidates)."""
     ranked = np.sort(losses, axis=1)
-    return {k: losses <= ranked[:, k - 1 : k] for k in ks}
+    return {k: (losses <= ranked[:, k - 1 : k]).view(np.int8) for k in ks}
 
 
-def _normal_counts(
-    voters: int, candidates: int, k: int, agreement: Agreement, repetitions: int, rng: np.random.Generator
+def _grades(losses: FloatArray, widths: Sequence[float], best: int) -> Mapping[float, IntArray]:
+    """The same of grades, for each width."""
+    return {width: grades_of(losses, width, best) for width in widths}
+
+
+def _pool_size(candidates: int) -> int:
+    return min(_POOL, max(1_000, _AT_ONCE // candidates))
+
+
+def _normal_sums(
+    pool: IntArray,
+    voters: int,
+    good: int,
+    repetitions: int,
+    rng: np.random.Generator,
+    moments: tuple[FloatArray, FloatArray] | None = None,
 ) -> IntArray:
     """Sums of very many independent ballots: normal, with the mean and covariance of a pool of ballots.
 
     Good candidates are exchangeable among themselves, and so are bad ones: the pool's moments are averaged over them.
+
+    Args:
+        pool: shape (ballots, candidates).
+        voters: how many ballots are summed.
+        good: how many candidates are good; they come first.
+        repetitions: how many sums.
+        rng: a simulation's.
+        moments: the mean of an entry and of its square, of good candidates and of bad ones, where these are known.
     """
-    pool = _ballots(min(_POOL, max(1_000, _AT_ONCE // candidates)), candidates, [k], agreement, rng)[k]
-    good = pool[:, : agreement.good].sum(axis=1).astype(np.float64)
-    bad, sizes = k - good, (agreement.good, candidates - agreement.good)
-    chance = _vote_chance(candidates, k, agreement)  # its error grows with the voters, so it is not taken from the pool
-    votes = np.array([chance, (k - sizes[0] * chance) / max(1, sizes[1])])
-    pairs = np.array([[np.mean(good * (good - 1)), np.mean(good * bad)], [0, np.mean(bad * (bad - 1))]])
-    pairs[1, 0] = pairs[0, 1]
-    ways = np.array(
-        [[sizes[0] * (sizes[0] - 1), sizes[0] * sizes[1]], [0, sizes[1] * (sizes[1] - 1)]], dtype=np.float64
-    )
-    ways[1, 0] = ways[0, 1]
+    candidates = pool.shape[1]
+    parts = [part.astype(np.float64) for part in (pool[:, :good], pool[:, good:])]
+    sizes, sums = np.array([good, candidates - good]), [part.sum(axis=1) for part in parts]
+    squares = [(part**2).sum(axis=1) for part in parts]
+    if moments is None:
+        each = np.maximum(1, sizes)
+        moments = np.array([one.mean() for one in sums]) / each, np.array([one.mean() for one in squares]) / each
+    pairs = np.array([[np.mean(one * other) for other in sums] for one in sums])
+    pairs -= np.diag([one.mean() for one in squares])
+    ways = np.outer(sizes, sizes) - np.diag(sizes)
     between = np.divide(pairs, ways, out=np.zeros((2, 2)), where=ways > 0)
-    group = (np.arange(candidates) >= agreement.good).astype(int)
-    mean = votes[group]
-    covariance = between[np.ix_(group, group)]
-    np.fill_diagonal(covariance, mean)
+    group = (np.arange(candidates) >= good).astype(int)
+    mean, covariance = moments[0][group], between[np.ix_(group, group)]
+    np.fill_diagonal(covariance, moments[1][group])
     covariance -= np.outer(mean, mean)
     values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(0, values))

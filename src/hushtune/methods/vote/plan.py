@@ -36,14 +36,14 @@ class Odds:
 
     Args:
         what: the case.
-        k: votes per ballot.
+        k: votes per ballot; None: it has grades.
         sigma: standard deviation of the noise.
         success: the chance of a good choice, if the largest noisy count wins.
         margin: by how many standard deviations of the noise good candidates are ahead on average.
     """
 
     what: str
-    k: int
+    k: int | None
     sigma: float
     success: float
     margin: float
@@ -149,7 +149,7 @@ def expect_votes(prospect: Prospect, voters: int) -> VotePlan:
         success=here.success,
         smooth=smoothed,
         by_k=tuple(by_k),
-        best_k=best(by_k).k,
+        best_k=best(by_k).k or k,
         instead=tuple(instead),
         messages=messages,
         bytes=sent,
