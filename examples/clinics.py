@@ -37,6 +37,8 @@ def main(roster_file: str, keys: str, folder: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
     try:
         main(*sys.argv[1:])
     except ht.HushtuneError as error:

@@ -373,7 +373,7 @@ def test_plan_says_what_a_winner_alone_takes(hushtune: Hushtune, home: Path) -> 
     shown = hushtune(*given, "--seal", "curator", "--delta", "0")
     assert shown.returncode == 0, shown.stderr
     for part in (
-        "3 votes per ballot, only the winner is opened",
+        "6 votes per ballot, only the winner is opened",
         "Noise: coins of scale 2 on each",
         "delta 0 per client",
     ):

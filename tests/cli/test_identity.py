@@ -46,9 +46,12 @@ def test_a_roster_without_nodes_says_nothing_of_them(hushtune: Hushtune, tmp_pat
         ([entry(1), entry(2), entry(3, name="node-1")], "every node must have its own name"),
         ([entry(1), entry(2), entry(3, key="0" * 63 + "1")], "every node must have its own key"),
         ([entry(1), entry(2), entry(2, name="node-3", key="3" * 64)], "every node must have its own address"),
-        ([entry(1), entry(2), "--node=node-3"], "node 'node-3' must be KEY@HOST:PORT"),
+        (
+            [entry(1), entry(2), "--node=node-3"],
+            "a node must be NAME=KEY@HOST:PORT with a key of 64 hexadecimal digits, but got 'node-3'",
+        ),
         ([entry(1), entry(2), f"--node=node-3={'3' * 64}@host"], "an address must be HOST:PORT"),
-        ([entry(1), entry(2), f"--node={'3' * 64}@host:1"], "must be KEY@HOST:PORT"),
+        ([entry(1), entry(2), f"--node={'3' * 64}@host:1"], "must be NAME=KEY@HOST:PORT"),
     ],
 )
 def test_nodes_that_cannot_be(hushtune: Hushtune, tmp_path: Path, nodes: list[str], message: str) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import random
 import sqlite3
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.cli.conftest import Hushtune
 from tests.cli.test_studyfile import GOOD, write
 
 import hushtune as ht
 from hushtune.cli.studyfile import read, read_comparison
+from hushtune.run.public import public_losses
 
 OWN = """
 import numpy as np
@@ -43,6 +46,9 @@ def broken():
 
 def nothing():
     return 3
+
+def protected():
+    return ht.Client((np.zeros((4, 1)), np.zeros(4)), loss, policy=ht.Policy(epsilon=0.1, delta=0))
 """
 
 
@@ -67,6 +73,7 @@ def test_candidates_are_scored_on_public_data_and_the_study_takes_it(hushtune: H
     said = hushtune("prior", study, "--client", own(folder, "public"), "--out", out, "--jobs", "1")
     assert said.returncode == 0, said.stderr
     assert f"prior: {out}, 5 candidates, 1 of which failed" in said.stdout
+    assert f"PUBLIC: {out} holds every loss as it is, and nothing protects the data" in said.stdout
     assert "by itself it would choose: C = 1, kernel = rbf, degree = 2" in said.stdout
     study.write_text(study.read_text().replace('name = "vote"', 'name = "vote"\nprior = "prior.json"'))
     method = read(study).study.method
@@ -111,6 +118,8 @@ def test_an_example_data_set_is_public_data_unless_the_clients_hold_it(hushtune:
         (("--data", "flowers"), "name must be one of"),
         (("--client", "nowhere"), "--client must be a text such as 'module:name'"),
         (("--client", "OWN:nothing"), "must give a hushtune.Client, but gave a int"),
+        (("--client", "OWN:nothing", "--rows", "9"), "--rows is for --data, but got --rows 9 with --client"),
+        (("--client", "OWN:protected"), "has a policy, a ledger or an identity"),
         (("--client", "OWN:useless", "--jobs", "1"), "but all of them failed on these data"),
         (("--client", "OWN:broken", "--jobs", "1"), "ValueError: never"),
     ],
@@ -133,6 +142,19 @@ def test_a_study_without_a_list_has_nothing_to_score(hushtune: Hushtune, folder:
     study.write_text(text[: text.index("[candidates]")] + text[text.index("[objective]") :])
     said = hushtune("prior", study, "--client", own(folder, "public"), "--out", folder / "prior.json")
     assert "needs a study with a table [candidates]" in said.stderr
+
+
+def test_configs_are_scored_with_the_seed_of_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HUSHTUNE_HOME", str(tmp_path))
+
+    @ht.objective
+    def drawn(config: ht.Config, data: ht.Rows) -> float:
+        return random.random()
+
+    client, candidates = ht.Client((np.zeros((4, 1)), np.zeros(4)), drawn), ht.Space(x=ht.Int(0, 0)).grid()
+    for seed in (0, 7):
+        losses = public_losses(client, candidates, ht.Search(seed), 1, ht.Silent())
+        assert losses.tolist() == [random.Random(seed).random()]
 
 
 # ---- in a study file ---------------------------------------------------------------------------------

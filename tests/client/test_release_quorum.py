@@ -124,7 +124,7 @@ def test_rosters_whose_nodes_are_too_few_or_in_one_pair_of_hands(tmp_path: Path,
 
 def test_nodes_that_its_policy_does_not_name(tmp_path: Path) -> None:
     two = replace(OWN, nodes=NAMES[:2])
-    assert "but the roster names ['node-3'] too" in refused(alone(tmp_path, two), told(asked()))
+    assert "but the run's nodes are ['node-1', 'node-2', 'node-3']" in refused(alone(tmp_path, two), told(asked()))
     three = replace(OWN, nodes=(*NAMES, "another"))
     assert unpack(respond(told(asked()), alone(tmp_path, three), ROSTER))[0] == {"kind": "submission"}
 

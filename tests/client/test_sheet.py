@@ -15,7 +15,8 @@ from hushtune.client.sheet import Sheet
 from hushtune.core.errors import HushtuneError, WireError
 from hushtune.core.wire import pack, unpack
 from hushtune.methods.combine.tallies import ConfigSums
-from hushtune.methods.vote.ballots import TopVotes
+from hushtune.methods.propose_test.method import CandidateScores
+from hushtune.methods.vote.ballots import Approvals, GradedVotes, TopVotes
 from hushtune.privacy.bounds import AtMost, Ball, Box, KHot, Scores, Tally
 from hushtune.privacy.bounds.codec import bound_from_json, bound_to_json
 from hushtune.seals.forms import Form
@@ -73,17 +74,42 @@ def test_nodes_add_what_clients_were_told_and_nothing_else() -> None:
             Request.from_bytes(pack(header | {"checked": header["checked"] | {"added": added}}))
 
 
-@pytest.mark.parametrize(
-    "added", [None, 3, [1], [0] * 6, [0, 0, 0, 0, -1], [0, 0, 0, 0, 2**40 + 1], [0.0] * 5, [True] * 5]
-)
+WRONG = [3, [1], [0] * 6, [0, 0, 0, 0, -1], [0, 0, 0, 0, 2**40 + 1], [0.0] * 5, [True] * 5, ["0"] * 5]
+
+
+@pytest.mark.parametrize("added", [None, *WRONG], ids=str)
 def test_nodes_add_one_whole_number_for_each_entry_that_is_asked_about(added: Any) -> None:
     query = TopVotes(2, QUERY.candidates, 0, tests=1)
     header, _ = unpack(replace(request(), query=query).to_bytes())
-    with pytest.raises(WireError, match="public scores that are added|public scores are added"):
+    with pytest.raises(HushtuneError, match="public scores"):
         Sheet.from_bytes(pack(header | {"checked": header["checked"] | {"added": added}}))
     opened = unpack(request().to_bytes())[0]
-    with pytest.raises(WireError, match="added to sums that are tested"):
+    with pytest.raises(HushtuneError, match="added where only a winner is asked for"):
         Sheet.from_bytes(pack(opened | {"checked": opened["checked"] | {"added": [0] * 5}}))
+
+
+@pytest.mark.parametrize("added", WRONG[1:], ids=str)
+def test_clients_refuse_what_nodes_could_not_add_before_anything_is_charged(added: Any) -> None:
+    for query in (
+        TopVotes(2, QUERY.candidates, 0, tests=1),
+        Approvals(2, 0.1, QUERY.candidates, 0, tests=1),
+        GradedVotes(0.5, 3, QUERY.candidates, 0),
+        CandidateScores(QUERY.candidates, 0, (0.0, 1.0), 1, 1024, only_max=True),
+    ):
+        asked = replace(request(), query=query, privacy=None, events=(), noise=SEAL.noise(0.0))
+        header, _ = unpack(asked.to_bytes())
+        both = {"query": header["query"] | {"added": added}, "checked": header["checked"] | {"added": added}}
+        with pytest.raises(HushtuneError, match="public scores"):
+            Request.from_bytes(pack(header | both))
+    for other in (TopVotes(2, QUERY.candidates, 0), CandidateScores(QUERY.candidates, 0, (0.0, 1.0), 1, 1024)):
+        with pytest.raises(ht.SettingError, match="added where only a winner is asked for"):
+            replace(other, added=(0,) * 5)
+
+
+def test_what_is_added_is_part_of_the_question_that_a_client_answers() -> None:
+    query = TopVotes(2, QUERY.candidates, 0, tests=1)
+    asked = [replace(request(), query=replace(query, added=added)) for added in ((), (0,) * 5, (1, 0, 0, 0, 0))]
+    assert len({one.question for one in asked}) == len({one.identity for one in asked}) == 3
 
 
 def test_clients_refuse_the_same_parts_in_another_order() -> None:

@@ -83,5 +83,12 @@ def test_nodes_are_checked(changed: dict[str, object], message: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "00", "zz" * 32 + "@h:1", "00" * 32, "00" * 32 + "@"])
 def test_a_node_is_written_as_its_key_and_address(text: str) -> None:
-    with pytest.raises(ht.SettingError, match="node 'n' must be KEY@HOST:PORT"):
+    with pytest.raises(ht.SettingError, match="a node must be NAME=KEY@HOST:PORT"):
         node_entry("n", text)
+
+
+def test_a_client_that_is_a_node_has_one_key() -> None:
+    ids, keys = ("node-1", "b"), (bytes([1]) * 32, bytes([7]) * 32)
+    ht.Roster(ids, keys, bytes(32), _nodes(key=keys[0]))
+    with pytest.raises(ht.SettingError, match="client and node 'node-1' have one name and must have one key"):
+        ht.Roster(ids, keys, bytes(32), _nodes(key=bytes([9]) * 32))

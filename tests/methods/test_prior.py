@@ -14,9 +14,11 @@ import pytest
 
 import hushtune as ht
 from hushtune.methods.base import Facts
+from hushtune.methods.decode import smooth
 from hushtune.methods.prior import _MOST_VOTERS, save
 from hushtune.methods.propose_test.method import STEPS
 from hushtune.methods.registry import method_from_json
+from hushtune.review.pages.plots import _smoothed
 from hushtune.seals.ends import MOST_ADDED
 
 SPACE = ht.Space(x=ht.Float(0.0, 1.0))
@@ -51,7 +53,6 @@ def shares(prior: ht.Prior, candidates: ht.Candidates = LINE) -> list[float]:
 def test_of_scores_only_the_order_counts() -> None:
     assert shares(ht.Prior([3, -1, 2, 1e9, 0])) == [0.75, 0, 0.5, 1, 0.25]
     assert shares(ht.Prior(np.array([1.0, 1.0, 2.0, 0.0, 1.0]))) == [0.5, 0.5, 1, 0, 0.5]
-    assert shares(ht.Prior([7] * 5)) == [0.5] * 5
     assert shares(ht.Prior([7]), SPACE.candidates([{"x": 0.5}])) == [1]
 
 
@@ -67,9 +68,18 @@ def test_a_candidate_without_a_trial_is_ranked_by_those_around_it() -> None:
     assert found == sorted(found[:7]) + sorted(found[7:], reverse=True)
 
 
-def test_trials_outside_the_space_do_not_count() -> None:
+def test_trials_outside_the_space_do_not_count_and_that_is_said() -> None:
     others = [({"x": 7.0}, 0.0), ({"x": 0.2, "y": 1}, 0.0), ({}, 0.0)]
     assert shares(ht.Prior([*TRIALS, *others])) == shares(ht.Prior(TRIALS))
+    assert ht.Prior(TRIALS, source="ours").settled(LINE).source == "ours"
+    more = ht.Prior([*TRIALS, *others], source="ours").settled(LINE)
+    assert more.source == "ours; 5 of 8 trials are in the space"
+    assert more.settled(LINE) == more
+    assert (
+        ht.Prior([*TRIALS, *others])
+        .settled(LINE)
+        .words.startswith('30 voters, from "a source that was not named; 5 of 8')
+    )
     with pytest.raises(ht.SettingError, match=r"knobs \['x'\], but none of 3 trials is; the first is x=7.0"):
         ht.Prior(others).settled(LINE)
 
@@ -86,7 +96,8 @@ def test_a_study_is_its_complete_trials_whatever_its_direction(direction: Any) -
         )
     failed = optuna.trial.TrialState.FAIL
     study.add_trial(optuna.trial.create_trial(state=failed, params={"x": 1.0}, distributions={"x": SPACE.knobs["x"]}))
-    assert ht.Prior(study) == ht.Prior(done)
+    assert ht.Prior(study, source="ours") == ht.Prior(done, source="ours")
+    assert ht.Prior(study).source == f"Optuna study '{study.study_name}'"
 
 
 def test_a_study_that_says_nothing_is_refused() -> None:
@@ -116,9 +127,13 @@ def test_a_belief_is_a_bell_around_a_config() -> None:
         ("prior.json", "but got str"),
         (3, "but got int"),
         ({"x": 1}, "but got dict"),
-        ([1.0, math.nan], "pairs of a config and its loss"),
-        ([1.0, True], "pairs of a config and its loss"),
+        ([1.0, math.nan], "scores must be finite numbers, but got 'nan'"),
+        ([1.0, 10**400], "scores must be finite numbers"),
+        ([1.0, True], "scores must be finite numbers, but got 'True'"),
+        (["a", "b"], "scores must be finite numbers, but got 'a'"),
+        ([1.0, ({"x": 0.0}, 1.0)], "scores must be finite numbers"),
         ([({"x": 0.0}, 1.0, 2)], "pairs of a config and its loss"),
+        ([({"x": 0.0}, True)], "pairs of a config and its loss"),
         ([({"x": 0.0}, "low")], "pairs of a config and its loss"),
         ([("x", 0.0)], "pairs of a config and its loss"),
         ([({"x": math.inf}, 0.0)], "plain, finite values"),
@@ -131,11 +146,17 @@ def test_what_is_no_prior_is_refused(given: Any, message: str) -> None:
         ht.Prior(given)
 
 
+@pytest.mark.parametrize("given", [[7] * 5, [({"x": 0.3}, 0.1)], [({"x": 0.0}, 0.1), ({"x": 1.0}, 0.1)]], ids=str)
+def test_one_that_prefers_nothing_is_refused(given: Any) -> None:
+    with pytest.raises(ht.SettingError, match="must prefer some candidates to others, but this one ranks all 5 alike"):
+        ht.Prior(given).settled(LINE)
+
+
 def test_settings_are_refused_by_name() -> None:
-    for voters in (0, -1, 1e7, math.nan, True, "30"):
+    for voters in (0, 0.5, -1, 1e7, math.nan, True, "30"):
         with pytest.raises(ht.SettingError, match="a prior's voters"):
             ht.Prior([1, 2], voters=voters)  # type: ignore[arg-type]
-    for source in ("two\nlines", "x" * 300, 3):
+    for source in ("two\nlines", "x" * 301, 3):
         with pytest.raises(ht.SettingError, match="source must be a text of one line"):
             ht.Prior([1, 2], source=source)  # type: ignore[arg-type]
     for within in (0, -1, math.inf):
@@ -155,7 +176,7 @@ def test_settings_are_refused_by_name() -> None:
 
 @pytest.mark.parametrize(
     "prior",
-    [ht.Prior([1, 3, 2, 0, 4], 7), ht.Prior(TRIALS, 0.5, "public rows"), ht.Prior.near({"x": 0.3}, 3, 0.1)],
+    [ht.Prior([1, 3, 2, 0, 4], 7), ht.Prior(TRIALS, 1.5, "public rows"), ht.Prior.near({"x": 0.3}, 3, 0.1)],
     ids=["scores", "trials", "near"],
 )
 def test_it_is_the_same_after_a_journey_as_json(prior: ht.Prior) -> None:
@@ -169,7 +190,16 @@ def test_it_is_the_same_after_a_journey_as_json(prior: ht.Prior) -> None:
 
 @pytest.mark.parametrize(
     "raw",
-    [3, {}, {"shares": [0, 2]}, {"shares": [0, True]}, {"shares": [0.5], "scores": [1]}, {"trials": []}, {"near": {}}],
+    [
+        3,
+        {},
+        {"shares": []},
+        {"shares": [0, 2]},
+        {"shares": [0, True]},
+        {"shares": [0.5], "scores": [1]},
+        {"trials": []},
+        {"near": {}},
+    ],
     ids=str,
 )
 def test_other_json_is_refused(raw: Any) -> None:
@@ -183,14 +213,48 @@ def test_a_file_keeps_trials_and_their_source(tmp_path: Path) -> None:
     assert ht.Prior.load(path, voters=4) == ht.Prior(TRIALS, 4, "public rows")
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"kind": "hushtune prior 9"}', '{"kind": "hushtune prior 1"}', "\xff"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{",
+        "[]",
+        '{"kind": "hushtune prior 1", "trials": [[{"x": 0}, 1]], "source": "", "voters": 3}',
+        '{"kind": "hushtune prior 9"}',
+        '{"kind": "hushtune prior 1"}',
+        "\xff",
+    ],
+)
 def test_a_file_that_is_no_prior_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "prior.json"
     path.write_bytes(content.encode("latin-1"))
     with pytest.raises(ht.SettingError, match="prior"):
         ht.Prior.load(path)
+
+
+def test_only_files_that_can_be_one_are_read(tmp_path: Path) -> None:
     with pytest.raises(ht.SettingError, match="is not: No such file"):
         ht.Prior.load(tmp_path / "other.json")
+    with pytest.raises(ht.SettingError, match="must be a file, but"):
+        ht.Prior.load("/dev/zero")
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    with pytest.raises(ht.SettingError, match="is not JSON"):
+        ht.Prior.load(tmp_path / "deep.json")
+    with (tmp_path / "large.json").open("wb") as file:
+        file.truncate(2**26 + 1)
+    with pytest.raises(ht.SettingError, match="it is too large"):
+        ht.Prior.load(tmp_path / "large.json")
+    (tmp_path / "kind.json").write_text('{"kind": "other", "trials": [[{"x": 0}, 1]], "source": ""}')
+    with pytest.raises(ht.SettingError, match="its kind must be"):
+        ht.Prior.load(tmp_path / "kind.json")
+
+
+def test_neither_trials_nor_their_distances_are_without_end() -> None:
+    many = [({"x": at / 100_001}, 0.1 * at) for at in range(100_001)]
+    with pytest.raises(ht.SettingError, match="at most 100,000 trials, but got 100,001"):
+        ht.Prior(many)
+    with pytest.raises(ht.SettingError, match="20,000,000, but got 100,000 trials and 201 candidates"):
+        ht.Prior(many[:-1]).settled(SPACE.grid(x=201))
+    assert ht.Prior([*TRIALS, ({"x": 0.1}, 10**400)]).given.to_json()[-1] == [{"x": 0.1}, None]
 
 
 # ---- what it weighs ----------------------------------------------------------------------------------
@@ -225,13 +289,18 @@ def test_soft_ballots_that_are_opened_take_none() -> None:
         tuned(ht.Vote(ballot="soft", prior=ht.Prior(BACKWARDS)), seal=ht.Clear())
 
 
-@pytest.mark.parametrize("voters", [4, 9.4, 10.6, 100])
+@pytest.mark.parametrize("voters", [4, 7, 13, 100])
 def test_a_misleading_prior_weighs_what_its_voters_do_and_no_more(voters: float) -> None:
     """Ten voters vote for the last candidate, and the prior's for the first: the more numerous win."""
     prior, quiet = ht.Prior(BACKWARDS, voters), ht.Privacy(50.0)
-    for method in (ht.Vote(k=1, prior=prior), ht.NoisyMax(prior=prior)):
-        found = tuned(method, privacy=quiet, seal=ht.Quorum())
-        assert found.index == (4 if voters < len(clients()) else 0)
+    graded = ht.Vote(ballot="soft", opens="winner", prior=prior)
+    for seal, methods in (
+        (ht.Quorum(), (ht.Vote(k=1, prior=prior), ht.NoisyMax(prior=prior))),
+        (ht.Curator(), (graded, ht.NoisyMax(prior=prior), ht.NoisyMax(mechanism="exponential", prior=prior))),
+    ):
+        for method in methods:
+            found = tuned(method, privacy=quiet, seal=seal)
+            assert found.index == (4 if voters < len(clients()) else 0), (seal.name, method.name)
 
 
 @pytest.mark.parametrize("decode", ["smooth", "argmax"])
@@ -260,6 +329,20 @@ def test_a_sum_is_expected_of_as_many_voters_as_there_are() -> None:
         assert settled.settled(facts) == settled
 
 
+def test_draws_of_a_simulation_hear_the_prior() -> None:
+    simulation, prior = ht.Simulation(0, clients()[0], draws=20), ht.Prior(BACKWARDS, 1000)
+    method = ht.Vote(k=1, opens="winner", prior=prior)
+    told = tuned(method, privacy=ht.Privacy(50.0), seal=ht.Curator(), simulation=simulation).simulation
+    assert told["figures"]["means"] == {"winner": 0.0}
+    assert told["figures"]["the public prior alone"] == 0.0
+
+
+def test_only_differences_of_what_is_expected_count() -> None:
+    counts, expected = np.array([3, 1, 4, 1, 5]), np.array([0.0, 1.0, 2.0, 3.0, 9.0])
+    one, other = (smooth(counts, None, 4.0, LINE, expected + far).mean for far in (0, 100))
+    assert one == pytest.approx(other)
+
+
 # ---- results own up to it ----------------------------------------------------------------------------
 
 
@@ -282,7 +365,7 @@ def test_a_run_with_a_prior_says_so_and_can_be_checked(tmp_path: Path, method: A
     found = tuned(replace(method, prior=prior), seal=seal, privacy=privacy, simulation=simulation, folder=tmp_path)
     plain = tuned(method, seal=seal, privacy=privacy)
     assert found.spent == plain.spent
-    assert "A prior counts as 3 voters, from public rows. It must be PUBLIC" in found.statement
+    assert 'A prior counts as 3 voters, from "public rows". It must be PUBLIC' in found.statement
     chosen = "the same config" if found.index == 0 else "x = 0"
     assert f"By itself, the public prior would have chosen {chosen}." in found.statement
     assert "prior" not in plain.statement
@@ -317,3 +400,43 @@ def test_a_plan_says_that_it_leaves_the_prior_out() -> None:
     planned = [ht.plan(100, LINE, privacy=ht.Privacy(1.0), method=ht.Vote(prior=one)) for one in (prior, None)]
     assert ["; without its prior" in next(one.lines()) for one in planned] == [True, False]
     assert planned[0].success == planned[1].success  # type: ignore[attr-defined]
+
+
+def test_what_was_added_is_listed_whatever_a_method_says_of_itself(tmp_path: Path) -> None:
+    class Hidden(ht.Vote):
+        """Says it is a vote without a prior, and has scores added."""
+
+        def query(self, candidates: ht.Candidates, seed: int) -> Any:
+            return replace(super().query(candidates, seed), added=(2**40, 0, 0, 0, 0))
+
+    found = tuned(Hidden(k=1), seal=ht.Quorum(), privacy=ht.Privacy(5.0), folder=tmp_path)
+    assert found.index == 0
+    assert f"after PUBLIC scores from 0 to {2**40} were added to the candidates' sums" in found.statement
+    broken = [check.claim for check in ht.verify(tmp_path).checks if not check.holds]
+    assert "the disclosures are those of the opened values" in broken
+
+
+def test_no_candidate_adds_a_line_to_a_statement() -> None:
+    forged = "rbf.\nGuarantee: (0.001, 0)-differential privacy for each client\x1b[8m"
+    space = ht.Space(kernel=ht.Choice(["linear", forged]))
+
+    @ht.objective
+    def flat(config: ht.Config, data: ht.Rows) -> float:
+        return 0.0
+
+    held = [ht.Client((np.zeros((2, 1)), np.zeros(2)), flat) for _ in range(5)]
+    method = ht.Vote(k=1, opens="sum", prior=ht.Prior([0, 1], 1, "x"))
+    found = ht.tune(
+        held, space.grid(), method=method, seal=ht.Clear(), observer=ht.Silent(), simulation=ht.Simulation(0)
+    )
+    assert "\x1b" not in found.statement
+    assert sum(line.startswith("Guarantee:") for line in found.statement.splitlines()) == 1
+
+
+def test_a_report_smooths_towards_the_prior_as_the_run_did() -> None:
+    found = tuned(ht.Vote(k=1, prior=ht.Prior(BACKWARDS, 10)), privacy=ht.Privacy(0.5))
+    values = found.opened[0].blocks["votes"]
+    expected = smooth(
+        np.array(values), 10.0, found.opened[0].noise_variance, LINE, np.array([10.0, 7.5, 5.0, 2.5, 0.0])
+    )
+    assert _smoothed(found, values)[0] == pytest.approx(expected.mean)

@@ -56,6 +56,7 @@ def prior(
     if json:
         print_json({"prior": str(out), "candidates": len(scored), "failed": failed, "best": best})
         return
+    print(f"PUBLIC: {out} holds every loss as it is, and nothing protects the data that they come from")
     print(f"prior: {out}, {len(scored)} candidates" + (f", {failed} of which failed" if failed else ""))
     print(f"by itself it would choose: {config_text(best)}")
-    print(f'in the study: [method] prior = "{out.name}", if both lie in one folder')
+    print(f'in the study, if both lie in one folder, under [method]: prior = "{out.name}"')

@@ -48,7 +48,7 @@ def result(outcome: Result, report: Path, as_json: bool) -> None:
     print(f"\nPrivacy statement\n{outcome.statement}")
     print(f"\nresult: {report.parent / 'result.json'}   report: {report}   check it: hushtune verify {report.parent}")
     if outcome.privacy is not None and outcome.simulation is None:
-        print(f"a client whose scoring failed says so in its own log only: {default_home()}/clients/*/client.log")
+        print(f"if scoring failed at a client, only its own log says so: {default_home()}/clients/*/client.log")
 
 
 def _figures(figures: dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ from hushtune.data import load
 from hushtune.data.sources import SOURCES
 from hushtune.data.splits import shares
 from hushtune.methods.base import Method
-from hushtune.methods.prior import Prior
+from hushtune.methods.prior import Prior, check_source
 from hushtune.methods.registry import method_given
 from hushtune.methods.study import Study
 from hushtune.privacy.guarantee import Privacy
@@ -144,6 +144,8 @@ def read_public(path: str | Path, data: str | None, client: str | None, rows: in
     """
     if (data is None) == (client is None):
         raise SettingError("a prior needs either --data or --client, but got both or neither")
+    if rows is not None and data is None:
+        raise SettingError(f"--rows is for --data, but got --rows {rows} with --client")
     raw, folder = _parsed(Path(path)), Path(path).parent
     candidates, search = _domain(raw), _search(raw) or Search()
     if not isinstance(candidates, Candidates):
@@ -168,7 +170,12 @@ def _public_own(text: Any, folder: Path) -> tuple[Client, str]:
     found = _made("--client", text)
     if not isinstance(found, Client):
         raise SettingError(f"--client must give a hushtune.Client, but gave a {type(found).__name__}")
-    return found, str(text)
+    if any(own is not None for own in (found.policy, found.ledger, found.identity)):
+        raise SettingError(
+            "--client must give a client with public data, but this one has a policy, a ledger or an identity, as "
+            "clients have whose data are protected: nothing would be charged for what a prior shows of them"
+        )
+    return found, check_source(str(text))
 
 
 def _source(name: Any) -> Any:

@@ -13,7 +13,7 @@ from hushtune.privacy.bounds import Bound
 from hushtune.privacy.bounds.codec import bound_from_json
 from hushtune.privacy.noise.base import Noise
 from hushtune.seals.base import Seal
-from hushtune.seals.ends import MOST_ADDED
+from hushtune.seals.ends import check_added
 from hushtune.seals.forms import Form, form_from_json
 from hushtune.seals.registry import seal_from_json
 
@@ -73,8 +73,13 @@ class Sheet:
         form, blocks = form_from_json(header.get("form")), _blocks(checked.get("blocks"), bound.length)
         if form is not None:
             form.check(blocks)
-        added = _added(checked.get("added"), bound)
-        return cls(run, _whole(header, "step"), roster, seal, seal.noise(scale), form, voters, bound, blocks, added)
+        added = checked.get("added")
+        if not isinstance(added, list):
+            raise WireError("a request to nodes must say which public scores are added, or that none are")
+        check_added(added, bound)
+        return cls(
+            run, _whole(header, "step"), roster, seal, seal.noise(scale), form, voters, bound, blocks, tuple(added)
+        )
 
 
 def _text(header: Mapping[str, Any], name: str) -> str:
@@ -87,15 +92,6 @@ def _whole(header: Mapping[str, Any], name: str) -> int:
     if type(found := header.get(name)) is not int:
         raise WireError(f"a request's {name} must be a whole number")
     return found
-
-
-def _added(raw: Any, bound: Bound) -> tuple[int, ...]:
-    """One number for each entry that questions are about, or none; anything else is refused."""
-    if not isinstance(raw, list) or (raw and (not bound.tests or len(raw) != bound.length)):
-        raise WireError("public scores are added to sums that are tested: one for each entry, or none")
-    if any(type(score) is not int or not 0 <= score <= MOST_ADDED for score in raw):
-        raise WireError("public scores that are added must be whole numbers from 0 to 2^40")
-    return tuple(raw)
 
 
 def _blocks(raw: Any, length: int) -> dict[str, int]:

@@ -136,6 +136,10 @@ class Roster:
             if len(set(found)) < len(found):
                 raise SettingError(f"every node must have its own {one}, but two nodes of the roster have the same")
 
+        for node in self.nodes:
+            if self.keys is not None and node.name in self.ids and self.keys[self.ids.index(node.name)] != node.key:
+                raise SettingError(f"client and node '{node.name}' have one name and must have one key, but got two")
+
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -206,5 +210,8 @@ def node_entry(name: str, text: str) -> NodeEntry:
     """
     key, _, address = text.partition("@")
     if not re.fullmatch(r"[0-9a-fA-F]{64}", key) or not address:
-        raise SettingError(f"node '{name}' must be KEY@HOST:PORT with a key of 64 hexadecimal digits, but got {text!r}")
+        raise SettingError(
+            "a node must be NAME=KEY@HOST:PORT with a key of 64 hexadecimal digits, but got "
+            f"'{name}{'=' if text else ''}{text}'"
+        )
     return NodeEntry(name, bytes.fromhex(key), address)

@@ -15,6 +15,7 @@ from hushtune.core.roster import Id
 from hushtune.core.space import Candidates, Config
 from hushtune.core.svg import COLOURS, Area, Axis, text
 
+_LONGEST = 300  # characters of a config in a text
 _MOST_DOTS = 3_000  # in a panel of pairs; with more, every second or third of each client's
 
 
@@ -98,8 +99,9 @@ def value_text(value: Any) -> str:
 
 
 def config_text(config: Mapping[str, Any]) -> str:
-    """A config as texts show it."""
-    return ", ".join(f"{name} = {value_text(value)}" for name, value in config.items())
+    """A config as texts show it, in one line, whatever its texts hold."""
+    found = ", ".join(f"{name} = {value_text(value)}" for name, value in config.items())
+    return "".join(one if one.isprintable() else "?" for one in found[:_LONGEST])
 
 
 def notes_figure(told: Told, head: str) -> Figure:

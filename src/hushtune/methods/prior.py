@@ -28,7 +28,9 @@ FILE_KIND = "hushtune prior 1"
 _VOTERS = 30.0
 _MOST_VOTERS = 1e6
 _MOST_TRIALS = 100_000
-_MOST_SOURCE = 200  # characters
+_MOST_PAIRS = 20_000_000  # of a trial and a candidate, whose distance is taken
+_MOST_SOURCE = 300  # characters
+_UNNAMED = "a source that was not named"
 _MOST_BYTES = 2**26
 
 
@@ -40,8 +42,10 @@ class _Shares:
     key: ClassVar[str] = "shares"
 
     def __post_init__(self) -> None:
+        if not self.values:
+            raise SettingError("a prior must have a share for each candidate, but got none")
         for value in self.values:
-            number("a prior's shares", value, 0, 1, "[]")
+            number("a prior's shares", value, 0, 1)
 
     def shares(self, candidates: Candidates) -> FloatArray:
         """The shares as they are."""
@@ -77,17 +81,25 @@ class _Trials:
 
     def shares(self, candidates: Candidates) -> FloatArray:
         """A candidate with trials has their mean rank; one without has that of the trials around it."""
-        space = candidates.space
-        configs = [json.loads(text) for text, _ in self.values]
-        near = [at for at, config in enumerate(configs) if space.has(config)]
-        if not near:
+        space, inside = candidates.space, self.inside(candidates.space)
+        if not inside:
             raise SettingError(
                 f"a prior's trials must be of configs in the candidates' space, with the knobs {list(space.knobs)}, "
-                f"but none of {counted(len(configs), 'trial')} is; the first is {_shown(configs[0])}"
+                f"but none of {counted(len(self.values), 'trial')} is; the first is "
+                f"{_shown(json.loads(self.values[0][0]))}"
             )
-        losses = np.array([math.inf if loss is None else loss for _, loss in self.values])[near]
-        good = 1 - _ranked(losses)
-        return _ranked(_spread(space, [configs[at] for at in near], good, candidates))
+        if len(inside) * len(candidates) > _MOST_PAIRS:
+            raise SettingError(
+                f"a prior's trials times candidates must be at most {_MOST_PAIRS:,}, but got {len(inside):,} trials "
+                f"and {len(candidates):,} candidates: give fewer trials"
+            )
+        losses = np.array([math.inf if loss is None else loss for _, loss in inside])
+        return _ranked(_spread(space, [config for config, _ in inside], 1 - _ranked(losses), candidates))
+
+    def inside(self, space: Space) -> list[tuple[Config, float | None]]:
+        """The trials whose configs are in a space: others say nothing about its candidates."""
+        found = [(json.loads(text), loss) for text, loss in self.values]
+        return [(config, loss) for config, loss in found if space.has(config)]
 
     def to_json(self) -> list[list[Any]]:
         """Each config and its loss."""
@@ -139,9 +151,9 @@ class Prior:
         given: one score for each candidate, in their order, of which only the order counts (larger is better); or
             trials on public data, as pairs of a config and its loss; or an Optuna study of these knobs on public data.
             Trials need not be of the candidates: one without a trial is ranked by those around it.
-        voters: how many voters it counts as, more than 0 and at most a million. With as many real voters who all say
+        voters: how many voters it counts as, from 1 to a million. With as many real voters who all say
             the opposite, the two cancel out.
-        source: what it comes from, in a few words; the statement says so.
+        source: what it comes from, in a few words; the statement says so. Default: an Optuna study's name.
     """
 
     given: Any = field(repr=False)
@@ -149,13 +161,11 @@ class Prior:
     source: str = ""
 
     def __post_init__(self) -> None:
+        if self.source == "" and hasattr(self.given, "study_name"):
+            object.__setattr__(self, "source", f"Optuna study '{self.given.study_name}'")
         object.__setattr__(self, "given", _belief(self.given))
-        object.__setattr__(self, "voters", number("a prior's voters", self.voters, 0, _MOST_VOTERS, "(]"))
-        if not isinstance(self.source, str) or len(self.source) > _MOST_SOURCE or not self.source.isprintable():
-            raise SettingError(
-                f"a prior's source must be a text of one line, at most {_MOST_SOURCE} characters, but got "
-                f"{str(self.source)[:50]!r}"
-            )
+        object.__setattr__(self, "voters", number("a prior's voters", self.voters, 1, _MOST_VOTERS))
+        check_source(self.source)
 
     @classmethod
     def near(
@@ -182,8 +192,9 @@ class Prior:
             voters: how many voters the prior counts as.
         """
         raw = _read(Path(path))
-        source = raw.get("source")
-        return cls(_trials(raw.get("trials")), voters, source if isinstance(source, str) else "")
+        if set(raw) != {"kind", "trials", "source"}:
+            raise SettingError(f"{path} is no prior that `hushtune prior` wrote: its keys are {sorted(raw)}")
+        return cls(_trials(raw["trials"]), voters, raw["source"])
 
     def settled(self, candidates: Candidates) -> Prior:
         """With one share of its voters' best score for each candidate.
@@ -192,7 +203,17 @@ class Prior:
             candidates: the public list.
         """
         shares = self.given.shares(candidates)
-        return Prior(_Shares(tuple(float(share) for share in shares)), self.voters, self.source)
+        if len(shares) > 1 and shares.min() == shares.max():
+            raise SettingError(
+                f"a prior must prefer some candidates to others, but this one ranks all {len(shares)} alike: leave it "
+                "out"
+            )
+        source = self.source
+        if isinstance(self.given, _Trials):
+            used, trials = len(self.given.inside(candidates.space)), len(self.given.values)
+            if used < trials:
+                source = f"{source or _UNNAMED}; {used} of {trials} trials are in the space"
+        return Prior(_Shares(tuple(float(share) for share in shares)), self.voters, source)
 
     @property
     def shares(self) -> FloatArray:
@@ -214,10 +235,15 @@ class Prior:
         """The place of the candidate that it would choose by itself, once settled; of several, the first."""
         return int(np.argmax(self.shares))
 
+    def __str__(self) -> str:
+        """In the labels of a comparison."""
+        return f"{self.voters:g} voters"
+
     @property
     def words(self) -> str:
         """What it is, for people."""
-        return f"{self.voters:g} voters, from {self.source or 'a source that was not named'}"
+        named = self.source.replace('"', "'")
+        return f"{self.voters:g} voters, from " + (f'"{named}"' if named else _UNNAMED)
 
     def to_json(self) -> dict[str, Any]:
         """As plain values, for JSON."""
@@ -246,6 +272,20 @@ class Prior:
         raise SettingError(
             f"a prior must have one of 'shares', 'scores', 'trials' and 'near', but got {sorted(map(str, values))}"
         )
+
+
+def check_source(source: Any) -> str:
+    """What a prior comes from, if statements can say it.
+
+    Args:
+        source: one line of text.
+    """
+    if not isinstance(source, str) or len(source) > _MOST_SOURCE or not source.isprintable():
+        raise SettingError(
+            f"a prior's source must be a text of one line, at most {_MOST_SOURCE} characters, but got "
+            f"{str(source)[:50]!r}"
+        )
+    return source
 
 
 def save(path: Path, trials: Sequence[tuple[Config, float | None]], source: str) -> None:
@@ -295,9 +335,11 @@ def _belief(given: Any) -> _Belief:
             f"{type(given).__name__}" + (" with nothing in it" if hasattr(given, "__len__") and not len(given) else "")
         )
     items = list(given)
-    if all(_is_number(item) for item in items):
-        return _Scores(tuple(float(item) for item in items))
-    return _trials(items)
+    if isinstance(items[0], list | tuple):
+        return _trials(items)
+    if wrong := [item for item in items if not _is_number(item)]:
+        raise SettingError(f"a prior's scores must be finite numbers, but got {str(wrong[0])[:80]!r}")
+    return _Scores(tuple(float(item) for item in items))
 
 
 def _study(study: Any) -> _Trials:
@@ -325,9 +367,10 @@ def _trials(given: Any) -> _Trials:
         if not isinstance(item, list | tuple) or len(item) != 2:
             raise SettingError(f"{wrong}, but got {str(item)[:80]}")
         config, loss = item
-        if not isinstance(config, Mapping) or not (loss is None or isinstance(loss, int | float | np.number)):
+        known = loss is None or (isinstance(loss, int | float | np.number) and not isinstance(loss, bool))
+        if not isinstance(config, Mapping) or not known:
             raise SettingError(f"{wrong}, but got {str(item)[:80]}")
-        found.append((_text(config), None if loss is None or not math.isfinite(loss) else float(loss)))
+        found.append((_text(config), float(loss) if _is_number(loss) else None))
     return _Trials(tuple(found))
 
 
@@ -345,7 +388,10 @@ def _shown(config: Mapping[str, Value]) -> str:
 def _is_number(value: Any) -> bool:
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
         return False
-    return math.isfinite(value)
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond all floats
+        return False
 
 
 def _one_each(values: Sequence[float], candidates: Candidates) -> FloatArray:
@@ -388,16 +434,21 @@ def _apart(space: Space, one: Sequence[Config], other: Sequence[Config]) -> Floa
 
 
 def _read(path: Path) -> dict[str, Any]:
+    wrong = f"{path} is no prior that `hushtune prior` wrote"
     try:
+        if path.exists() and not path.is_file():
+            raise SettingError(f"a prior must be a file, but {path} is none")
         if path.stat().st_size > _MOST_BYTES:
-            raise SettingError(f"{path} is no prior that `hushtune prior` wrote: it is too large")
-        raw = json.loads(path.read_text(encoding="utf-8"))
+            raise SettingError(f"{wrong}: it is too large")
+        content = path.read_bytes()
     except OSError as error:
         raise SettingError(f"a prior's file must be readable, but {path} is not: {error.strerror}") from None
-    except ValueError:
-        raise SettingError(f"{path} is no prior that `hushtune prior` wrote: it is not JSON") from None
+    try:
+        raw = json.loads(content)
+    except (ValueError, RecursionError):
+        raise SettingError(f"{wrong}: it is not JSON") from None
     if not isinstance(raw, dict) or raw.get("kind") != FILE_KIND:
-        raise SettingError(f"{path} is no prior that `hushtune prior` wrote: its kind must be '{FILE_KIND}'")
+        raise SettingError(f"{wrong}: its kind must be '{FILE_KIND}'")
     return raw
 
 

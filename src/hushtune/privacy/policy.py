@@ -243,8 +243,9 @@ class Policy:
                 f'accepts that says so in its policy: seals = ["{seal}"]'
             )
         if self.nodes is not None and not set(proposal.nodes) <= set(self.nodes):
-            others = sorted(set(proposal.nodes) - set(self.nodes))
-            raise RefusedError(f"policy: nodes must be among {list(self.nodes)}, but the roster names {others} too")
+            raise RefusedError(
+                f"policy: nodes must be among {list(self.nodes)}, but the run's nodes are {sorted(proposal.nodes)}"
+            )
         if proposal.corrupt < self.corrupt:
             raise RefusedError(f"policy: `corrupt >= {self.corrupt:g}` must hold, but got corrupt={proposal.corrupt:g}")
         if proposal.insecure and not self.insecure:

@@ -76,7 +76,11 @@ def of_tests(query: Query, opened: Opened, seal: Seal, noise: Noise, privacy: Pr
         event = query.bound.event(noise, privacy.change)
         mechanism, cost = event.words, epsilon_of((event,), privacy.delta)
     shape = (len(opened.blocks[ANSWERS]),)
-    return [*found, Disclosure("every reader of the result", _answers(query.bound), shape, mechanism, cost)]
+    what = _answers(query.bound)
+    if query.added:
+        low, high = min(query.added), max(query.added)
+        what += f", after PUBLIC scores from {low} to {high} were added to the candidates' sums"
+    return [*found, Disclosure("every reader of the result", what, shape, mechanism, cost)]
 
 
 def _answers(bound: Bound) -> str:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from hushtune.core.arrays import FloatArray, IntArray
-from hushtune.core.errors import AbortedError
+from hushtune.core.errors import AbortedError, SettingError
 from hushtune.core.identity import Identity
 from hushtune.core.randomness import Randomness, SystemRandomness
 from hushtune.core.roster import Id, Role, Roster
@@ -98,6 +98,22 @@ class Ask:
 
 MOST_ADDED = 2**40
 """Of a public score that is added to a sum."""
+
+
+def check_added(added: Sequence[Any], bound: Bound) -> None:
+    """Refuses public scores that cannot be added: one whole number for each entry of a noisy maximum, or none.
+
+    Args:
+        added: as they come from a request.
+        bound: of the vectors whose sums they are added to.
+    """
+    if added and (not bound.tests or not bound.only_max or len(added) != bound.length):
+        raise SettingError(
+            "public scores are added where only a winner is asked for, one for each entry, but got "
+            f"{len(added)} for {bound.length} entries of which {bound.tests} tests are made"
+        )
+    if any(type(score) is not int or not 0 <= score <= MOST_ADDED for score in added):
+        raise SettingError("public scores that are added must be whole numbers from 0 to 2^40")
 
 
 def with_added(sums: IntArray, added: Sequence[int]) -> IntArray:

@@ -53,6 +53,14 @@ def test_it_reads_run_step_bound_and_noise_from_the_request() -> None:
     assert task.question({"name": "sum"}) == Total(0, 5, 9)
 
 
+def test_what_is_added_to_a_winners_sums_is_the_requests() -> None:
+    query = replace(QUERY, tests=1, added=(1, 0, 2, 0, 3))
+    task = reader(ROSTER)(request(query=query).to_bytes())
+    asked = task.question({"name": "winner"})
+    assert isinstance(asked, Winner)
+    assert asked.added == (1, 0, 2, 0, 3)
+
+
 def test_voters_are_units() -> None:
     privacy = ht.Privacy(1.0, unit="record")
     task = reader(ROSTER)(request(voters=50, privacy=privacy).to_bytes())

@@ -44,8 +44,9 @@ def test_what_is_added_is_what_the_request_says() -> None:
     found = agenda(KHot(2, 3, 1), added=(0, 7, 2))
     found.check()
     assert found.question({"name": "winner"}) == Winner(Fraction(1, 8), 10, (0, 7, 2))
-    with pytest.raises(ht.SettingError, match="added where only a winner is asked for"):
-        agenda(Scores(3, 2, 16, 16), added=(0, 7, 2)).check()
+    for bound, added in ((Scores(3, 2, 16, 16), (0, 7, 2)), (KHot(2, 3), (0, 7, 2)), (KHot(2, 3, 1), (0, 7))):
+        with pytest.raises(ht.SettingError, match="added where only a winner is asked for"):
+            agenda(bound, added=added).check()
 
 
 def test_a_level_is_tested_under_the_scale_and_sums_under_twice_that() -> None:

@@ -30,6 +30,7 @@ from hushtune.privacy.events.answers import PureTests
 from hushtune.privacy.guarantee import Privacy
 from hushtune.privacy.noise import geometric
 from hushtune.seals.base import Seal
+from hushtune.seals.ends import check_added
 from hushtune.seals.oracle import Mechanism, Oracle, drawn
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ class CandidateScores(Query):
     def __post_init__(self) -> None:
         integer("seed", self.seed, 0, LARGEST_SEED)
         object.__setattr__(self, "losses", loss_range(self.losses))
+        if self.added:
+            check_added(self.added, self.bound)
 
     @property
     def scored(self) -> tuple[Search, Candidates]:

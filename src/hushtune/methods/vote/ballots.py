@@ -20,6 +20,7 @@ from hushtune.core.checks import integer, number
 from hushtune.core.randomness import words
 from hushtune.core.space import Candidates
 from hushtune.privacy.bounds import AtMost, Ball, KHot, Scores
+from hushtune.seals.ends import check_added
 
 _STEPS = 10  # of the integer grid, for an entry of average size
 BEST_GRADES = (3, 15)  # two bits and four
@@ -50,6 +51,8 @@ class _Ballot(Query):
 
     def __post_init__(self) -> None:
         integer("seed", self.seed, 0, LARGEST_SEED)
+        if self.added:
+            check_added(self.added, self.bound)
 
     @property
     def scored(self) -> tuple[Search, Candidates]:
@@ -219,9 +222,9 @@ class GradedVotes(_Ballot):
     meaning: ClassVar[str] = "grades, one entry per candidate"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         number("width", self.width, 0, MOST_WIDE, "(]")
         integer("best", self.best, 1, BEST_GRADES[-1])
+        super().__post_init__()
 
     @property
     def blocks(self) -> Mapping[str, int]:

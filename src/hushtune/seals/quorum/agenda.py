@@ -13,11 +13,12 @@ from hushtune.core.randomness import Randomness
 from hushtune.privacy.bounds import Bound
 from hushtune.privacy.noise import geometric
 from hushtune.privacy.noise.base import Noise
+from hushtune.seals.ends import check_added
 from hushtune.seals.forms import Form
 from hushtune.seals.oracle import NONE, Mechanism
 from hushtune.seals.quorum.layout import layout_of
 from hushtune.seals.quorum.questions import Above, Question, Quotient, Reaching, Total, Winner
-from hushtune.seals.quorum.sharing import Crowd, crowd
+from hushtune.seals.quorum.sharing import NODES, Crowd, crowd
 
 _ROOM = 2**56  # of a sum: far below the small field's prime, and noise on it as well
 _MOST = 2**40  # of a level's denominator
@@ -61,10 +62,9 @@ class Agenda:
             if self.bound.length > most:
                 raise SettingError(
                     f"{self.among.nodes} nodes compute with at most {most} entries, but got {self.bound.length}: "
-                    "use fewer candidates or fewer nodes"
+                    "use fewer candidates" + (" or fewer nodes" if self.among.nodes > NODES[0] else "")
                 )
-        if self.added and not self.bound.only_max:
-            raise SettingError("public scores are added where only a winner is asked for")
+        check_added(self.added, self.bound)
         if self.form is not None and self.bound.limits.lowest < 0:
             raise SettingError("nodes compare and divide sums of numbers from 0 on, but these may be negative")
 

@@ -134,8 +134,8 @@ class Quorum(Seal):
             f"Seal 'quorum': {m} nodes hold every client's contribution in shares: {named}. {some}, following the "
             f"protocol, can learn what is listed above and nothing else, even if {they} everything seen with the "
             "coordinator and with any clients.",
-            "  Nodes checked every contribution without seeing it. One that breaks a rule is left out and named above: "
-            f"so a client, whatever it sends, has the influence of {ballots} and no more.",
+            "  Nodes checked every contribution without seeing it. One that breaks a rule is left out, and its sender "
+            f"named above: so a client, whatever it sends, has the influence of {ballots} and no more.",
         ]
         if facts.private and facts.answers:
             lines.append(
