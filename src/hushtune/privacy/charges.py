@@ -103,7 +103,10 @@ def as_replace_one(charge: Charge) -> Budget:
 
 
 def left_of(terms: Terms, charges: Sequence[Charge], limit: Budget) -> Budget:
-    """What a limit leaves: the largest (epsilon, delta) that one more run can have. Under 'sums' it is exact."""
+    """What a limit leaves: an (epsilon, delta) that one more run can have.
+
+    Under 'sums' it is the largest, but for what was spent being rounded up to a float.
+    """
     spent = total_of(terms, charges, limit)
     if isinstance(terms.rule, Renyi):
         alone = rdp_to_epsilon(0.0, terms.rule.order, limit.delta)

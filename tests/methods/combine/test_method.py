@@ -75,14 +75,18 @@ def test_each_strategy_finds_what_suits_everybody(strategy: Any, tmp_path: Path)
 
 def test_an_outlier_moves_the_mean_and_not_the_median_or_the_cluster() -> None:
     far = ht.Client((np.zeros((2, 1)), np.array([0.0, 0.0])), Bowl())
-    found = {s: tune([*clients(9), far], method=ht.Combine(s), seal=ht.Clear()).config for s in STRATEGIES}
+    found = {s: tune([*clients(9), far], method=ht.Combine(s, scale="log"), seal=ht.Clear()).config for s in STRATEGIES}
     assert near(found["median"])
     assert near(found["dbscan"])
     assert found["mean"]["x"] > found["median"]["x"]
 
 
-def test_linear_combination_is_on_request_and_differs() -> None:
-    log, flat = (tune(clients(5), method=ht.Combine(scale=s), seal=ht.Clear()).config for s in ("log", "linear"))
+def test_combination_is_linear_unless_a_logarithmic_scale_is_asked_for() -> None:
+    log, flat, usual = (
+        tune(clients(5), method=method, seal=ht.Clear()).config
+        for method in (ht.Combine(scale="log"), ht.Combine(scale="linear"), ht.Combine())
+    )
+    assert usual == flat
     assert flat["x"] > log["x"]
 
 
@@ -154,7 +158,7 @@ def test_a_cell_is_told_only_up_to_what_makes_it_dense() -> None:
 def test_hundreds_of_clients_agree_under_noise(strategy: Any, tmp_path: Path) -> None:
     result = tune(
         clients(300),
-        method=ht.Combine(strategy),
+        method=ht.Combine(strategy, scale="log"),
         privacy=ht.Privacy(3.0, 1e-5),
         seal=ht.Clear(),  # the noise is the same
         simulation=ht.Simulation(0),

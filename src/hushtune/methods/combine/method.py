@@ -57,7 +57,7 @@ class Combine(Method):
             "best-mean" and "best-median" of each client's best 5%; "dbscan", the centre of the best dense cluster.
         within: which of a client's configs are good: their score is at most this share below its best, from 0 to 1.
         most: how many of them at most, the best ones.
-        scale: "log" combines knobs with a logarithmic scale on it; "linear" combines all on a linear one, as the paper.
+        scale: "linear" combines all knobs on a linear scale, as the paper; "log" those with a logarithmic scale on it.
         min_points: how many points make a region dense (MinPts). Default: twice the number of knobs; with noise at
             least twice what an even spread over all cells would give. Noise must also be exceeded threefold.
         radius: of a point's surroundings, when all pairs are opened, with axes scaled to [0, 1]. Default: at the knee
@@ -72,7 +72,7 @@ class Combine(Method):
     strategy: Strategy = "mean"
     within: float = 0.15
     most: int = 10
-    scale: Literal["log", "linear"] = "log"
+    scale: Literal["log", "linear"] = "linear"
     min_points: int | None = None
     radius: float | None = None
     cell: float = 0.15
