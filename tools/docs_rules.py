@@ -95,6 +95,12 @@ RULES = (
     Rule(r"flwr (run \. local|stop RUN_ID)$", "named: its help", add="--help", needs=("flower",), inline=True),
     Rule(r"hushtune identity roster \.\.\. --node ", "named: its help", add="--help", inline=True),
     Rule(r"hushtune node --listen HOST:PORT ", "named: its help", add="--help", inline=True),
+    Rule(
+        r"hushtune prior study\.toml ",
+        "needs a study of one's own, and public data",
+        covered="tests/cli/test_prior.py::test_candidates_are_scored_on_public_data_and_the_study_takes_it",
+        help="hushtune prior",
+    ),
     # A quorum of programs.
     Rule(r"hushtune node --listen 127\.", "beside what follows, until the page ends", add="&"),
     # Placeholders.
