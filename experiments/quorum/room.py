@@ -6,7 +6,7 @@ import os
 import resource
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -126,10 +126,19 @@ class Room(AbstractContextManager["Room"]):
 def _used() -> list[tuple[float, float]]:
     """CPU seconds so far, and the most memory at any time in MB, of each node's process that this one has started."""
     found, tick = [], os.sysconf("SC_CLK_TCK")
-    children = [(task / "children").read_text().split() for task in Path("/proc/self/task").iterdir()]
-    for place in (Path("/proc", child) for own in children for child in own):
-        if _NODE in (place / "cmdline").read_bytes():
-            fields = (place / "stat").read_text().rpartition(")")[2].split()
-            status = dict(line.split(":", 1) for line in (place / "status").read_text().splitlines())
-            found.append(((int(fields[11]) + int(fields[12])) / tick, int(status["VmHWM"].split()[0]) * 1024 / _MB))
+    for place in (Path("/proc", child) for child in _children()):
+        with suppress(OSError):  # a worker that has ended since
+            if _NODE in (place / "cmdline").read_bytes():
+                fields = (place / "stat").read_text().rpartition(")")[2].split()
+                status = dict(line.split(":", 1) for line in (place / "status").read_text().splitlines())
+                found.append(((int(fields[11]) + int(fields[12])) / tick, int(status["VmHWM"].split()[0]) * 1024 / _MB))
+    return found
+
+
+def _children() -> list[str]:
+    """The processes that this one's threads have started; a thread may end while it is looked at."""
+    found: list[str] = []
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(OSError):
+            found += (task / "children").read_text().split()
     return found
