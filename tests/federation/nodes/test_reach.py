@@ -215,6 +215,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from tests.federation.nodes.harness import KEY, Site
 import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore it
 site = Site(Path(sys.argv[2]), node1=sys.argv[3])
 nodes = site.nodes(patience=600)
 nodes.exchange({"node-2": KEY, "node-3": KEY})
