@@ -40,6 +40,17 @@ class Bowl:
         return np.minimum(1.0, far)
 
 
+class Flat(Bowl):
+    """One config is good, the closest to 10 to the power of the client's first label, with kind 'b'."""
+
+    def __init__(self, best: float) -> None:
+        self.best = best
+
+    def losses(self, configs: Any, data: Any, seed: int) -> np.ndarray:
+        far = [abs(np.log10(c["x"]) - data.y[0]) + (c["kind"] == "a") for c in configs]
+        return np.where(np.arange(len(far)) == np.argmin(far), self.best, 0.95)
+
+
 class Nothing(Bowl):
     """No config works."""
 
@@ -88,6 +99,26 @@ def test_combination_is_linear_unless_a_logarithmic_scale_is_asked_for() -> None
     )
     assert usual == flat
     assert flat["x"] > log["x"]
+
+
+@pytest.mark.parametrize("opens", ["pairs", "sums"])
+def test_the_three_best_clusters_are_returned_in_their_order(opens: Any, tmp_path: Path) -> None:
+    good = {-3.0: 0.1, -2.0: 0.2, -1.0: 0.3, 0.0: 0.4}
+    fours = [ht.Client((np.zeros((2, 1)), np.full(2, at)), Flat(loss)) for at, loss in good.items() for _ in range(4)]
+    method = ht.Combine("dbscan", scale="log", opens=opens, radius=1e-3 if opens == "pairs" else None, min_points=4)
+    result = tune(fours, method=method, seal=ht.Clear(), folder=tmp_path / "run")
+    assert result.notes["clusters"] == 4
+    assert [result.notes[f"mean score of the {rank}"] for rank in ("best", "second best", "third best")] == (
+        pytest.approx([0.9, 0.8, 0.7], abs=1e-5)
+    )
+    assert result.config == {"x": pytest.approx(0.001), "kind": "b"}
+    for rank, x in (("second best", 0.01), ("third best", 0.1)):
+        first, second = str(result.notes[f"centre of the {rank}"]).split(", ")
+        assert (first.split(" = ")[0], second) == ("x", "kind = b")
+        assert float(first.split(" = ")[1]) == pytest.approx(x, rel=1e-4)
+    assert "centre of the third best x = " in result.statement
+    assert "centre of the best" not in result.notes
+    assert all(check.holds for check in ht.verify(tmp_path / "run"))
 
 
 def test_clients_without_a_finite_loss_are_left_out_and_named(tmp_path: Path) -> None:

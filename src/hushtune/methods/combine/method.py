@@ -23,7 +23,7 @@ from hushtune.methods.combine.figures import figures_of
 from hushtune.methods.combine.strategies import Cluster, combined, config_at, dbscan, good, linear, ranked, scores_of
 from hushtune.methods.combine.tallies import SMALLEST_CELL, CellCounts, ConfigSums, means_of
 from hushtune.methods.contributions import MOST_SENT, SentPairs, loss_range
-from hushtune.methods.figures import Figure, Told
+from hushtune.methods.figures import Figure, Told, config_text
 from hushtune.privacy.bounds import Bound, Tally
 from hushtune.privacy.guarantee import Privacy
 from hushtune.seals.base import Seal
@@ -36,6 +36,7 @@ _FINE = 2**20  # steps of the integer grid for one config, where sums are exact
 _COARSE = 2**8  # where they are noisy: for all of a client's configs together
 _ABOVE_NOISE = 3  # standard deviations
 _LISTED = 16  # candidates of a space, if none are given: they only stand for it
+_RANKS = ("best", "second best", "third best")  # of the clusters that a result returns
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,9 @@ class Combine(Method):
     What is opened follows from seal and privacy. Under seal 'clear' and without epsilon it is every client's pairs, and
     all strategies can be had. Otherwise it is sums, for "mean", "best-mean" and "dbscan": exact ones (under seal
     'threshold' or 'quorum' only their quotients, and which cells of a grid are dense), or noisy ones if epsilon is set.
+
+    "dbscan" on sums is PF-DBSCAN, which clusters cells of a grid: another algorithm than DBSCAN, with other results.
+    The config is the centre of the best cluster; the centres of the next two are in the result's notes.
 
     Privacy: unit "client", or "record" with `voters`. With epsilon noisy sums are opened: every unit's good configs
     have the same total weight, no entry is negative and sums are at most their counts, so replacing a unit moves counts
@@ -216,7 +220,7 @@ class Combine(Method):
         query = self.query(run.candidates, run.search, clusters)
         assert isinstance(query, ConfigSums)
         found = self._noisy_clusters(run, query) if self.opens == "noisy sums" else self._clusters(run, query, least)
-        return config_at(space, _told(run, found).centre)
+        return config_at(space, _told(run, found, space).centre)
 
     def _fewest(self) -> float:
         """How many clients' points a dense cell needs at least: with 1, a cluster can be one client's alone."""
@@ -282,13 +286,14 @@ class Combine(Method):
         if not clusters:
             run.note("no region was dense, so combined were", "all configs")
             return combined("mean", points, space)
-        return _told(run, clusters).centre
+        return _told(run, clusters, space).centre
 
 
-def _told(run: Openings, clusters: list[Cluster]) -> Cluster:
-    """The best cluster; how many there are and what their scores are goes into the result."""
+def _told(run: Openings, clusters: list[Cluster], space: Space) -> Cluster:
+    """The best cluster; how many there are, and the three best with their scores, go into the result."""
     run.note("clusters", float(len(clusters)))
-    run.note("mean score of the best", clusters[0].score)
-    if len(clusters) > 1:
-        run.note("mean score of the second best", clusters[1].score)
+    for rank, cluster in zip(_RANKS, clusters, strict=False):
+        if cluster is not clusters[0]:  # that one is the result's config
+            run.note(f"centre of the {rank}", config_text(config_at(space, cluster.centre)))
+        run.note(f"mean score of the {rank}", cluster.score)
     return clusters[0]
