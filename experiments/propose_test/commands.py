@@ -18,6 +18,9 @@ app = typer.Typer()
 def propose(
     runs: Annotated[int, typer.Option(help="Simulated runs of each setting.")] = 100_000,
     seed: Annotated[int, typer.Option(help="Of the simulation.")] = 0,
+    order: Annotated[
+        str, typer.Option(help="In which candidates are visited: random, or index, as published (first table).")
+    ] = "random",
     plots: Annotated[Path | None, typer.Option(help="Folder for the figures.")] = None,
     json: Json = False,
 ) -> None:
@@ -25,7 +28,7 @@ def propose(
     from experiments.propose_test.propose import draw, rows
     from hushtune.core.checks import integer
 
-    show.rows(rows(integer("runs", runs, 100, 10_000_000), integer("seed", seed, 0)), as_json=json)
+    show.rows(rows(integer("runs", runs, 100, 10_000_000), integer("seed", seed, 0), order), as_json=json)
     if plots is not None:
         show.files(draw(plots, seed), as_json=json)
 

@@ -142,6 +142,17 @@ def test_one_row_of_utilities_per_run() -> None:
     assert chosen.tolist() == [run % 5 for run in range(40)]
 
 
+def test_by_index_the_first_that_passes_is_chosen() -> None:
+    """Without noise to speak of, and two candidates that are level."""
+    utilities = np.array([0.2, 0.85, 0.85])
+    settings = {"partitions": 10**6, "epsilon0": 10.0, "granularity": 0.1, "start": 0.0, "tests": NEVER, "seed": 8}
+    ordered, made = simulate(utilities, runs=200, by_index=True, **settings)  # type: ignore[arg-type]
+    anyhow, as_many = simulate(utilities, runs=200, **settings)  # type: ignore[arg-type]
+    assert set(ordered.tolist()) == {1}
+    assert set(anyhow.tolist()) == {1, 2}
+    assert made.tolist() == as_many.tolist()
+
+
 @pytest.mark.statistical
 def test_the_published_setting_is_hardly_better_than_guessing() -> None:
     """10 partitions, epsilon0 = 0.1, g = 0.01, 100 uniform utilities: about .525 is chosen, where the best is .99.

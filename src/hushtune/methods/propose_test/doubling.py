@@ -60,6 +60,7 @@ def simulate(
     seed: int,
     watch: Callable[[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]], None] | None = None,
     shape: float = 1.0,
+    by_index: bool = False,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Many runs on known utilities, with Laplace noise from a seed: for planning and for figures, never for privacy.
 
@@ -74,6 +75,7 @@ def simulate(
         seed: of noise and orders.
         watch: called after every test with the numbers of the runs that made it, and their units and steps.
         shape: of the noise: 1, or more if nodes beyond those counted on add their share to it.
+        by_index: whether candidates are visited by their place in the list, as published; else in a random order.
 
     Returns:
         the place that each run chose (-1: none), and how many tests it made, both of shape (runs,).
@@ -88,7 +90,7 @@ def simulate(
         block = slice(first, min(runs, first + _AT_ONCE))
         seen = (lambda at, u, s, first=first: watch(at + first, u, s)) if watch is not None else None
         noise = _Noise(2 / (partitions * epsilon0), shape, rng)
-        chosen[block], made[block] = _block(every[block], noise, granularity, start, tests, rng, seen)
+        chosen[block], made[block] = _block(every[block], noise, granularity, start, tests, rng, by_index, seen)
     return chosen, made
 
 
@@ -125,6 +127,7 @@ def _block(
     start: float,
     tests: int,
     rng: np.random.Generator,
+    by_index: bool,
     watch: Callable[..., None] | None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     runs, size = utilities.shape
@@ -137,7 +140,8 @@ def _block(
         above = utilities[at] + noise.utilities((len(at), size)) >= threshold[:, None]
         passed = above.any(axis=1)
         # In a random order the first of those above is each of them with the same chance.
-        pick = np.where(above, rng.random((len(at), size), dtype=np.float32), -1).argmax(axis=1)
+        order = 1.0 if by_index else rng.random((len(at), size), dtype=np.float32)
+        pick = np.where(above, order, -1).argmax(axis=1)
         chosen[at[passed]] = pick[passed]
         units[at], step[at] = moved(units[at], step[at], passed)
         made[at] += 1
