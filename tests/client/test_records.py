@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -130,6 +130,72 @@ class Remembers:
 def test_an_objective_does_not_carry_anything_from_part_to_part(tmp_path: Path) -> None:
     inside = party(tmp_path, patients(), Remembers())
     assert {tuple(row) for row in losses(inside, Parts(10))} == {(1.0,) * 8}
+
+
+class Told(Remembers):
+    """An objective whose losses say how many parts it was told of, and whether a part could tell another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = 1
+
+    def as_part(self, parts: int) -> Told:
+        self.parts = parts  # not as it should be: on itself
+        return self
+
+    def losses(self, configs: Sequence[ht.Config], data: Any, seed: int) -> Any:
+        return super().losses(configs, data, seed) + self.parts
+
+
+def test_a_part_is_told_how_many_there_are_and_nothing_else(tmp_path: Path) -> None:
+    objective = Told()
+    inside = party(tmp_path, patients(), objective)
+    assert {tuple(row) for row in losses(inside, Parts(10))} == {(11.0,) * 8}
+    assert {tuple(row) for row in losses(inside, Parts(3))} == {(4.0,) * 8}
+    assert losses(inside, Parts(1)) == [[2.0] * 8]
+    assert objective.parts == 1
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), None])
+def test_an_objective_that_cannot_be_told_casts_ballots_like_any_other(
+    tmp_path: Path, error: BaseException | None
+) -> None:
+    """Nobody learns of it with an epsilon, and without one no more than of any other failure."""
+
+    class Fails(Remembers):
+        def as_part(self, parts: int) -> Any:
+            if error is not None:
+                raise error
+
+    inside = party(tmp_path, patients(), Fails())
+    vector = contribution(QUERY, inside, Parts(10), private=True)
+    assert vector.sum() == 2 * 10
+    with pytest.raises(ht.RefusedError, match="objective failed; see the client's own log"):
+        contribution(QUERY, inside, Parts(10), private=False)
+
+
+def test_an_objective_that_cannot_be_told_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
+    class Fails(Remembers):
+        def as_part(self, parts: int) -> Any:
+            raise ht.SettingError("parts must be few")
+
+    clients = [ht.Client(patients(), Fails(), name=name) for name in "abc"]
+    with pytest.raises(ht.SettingError, match="parts must be few"):
+        LocalFederation(clients, tmp_path).check(CANDIDATES.space, Parts(10))
+
+
+def test_one_record_changes_one_part_of_an_objective_that_takes_more_steps(tmp_path: Path) -> None:
+    x, y = patients()
+    objective = ht.SklearnObjective(SGDClassifier(max_iter=5), validation=0.4)
+    configs = [{"alpha": alpha} for alpha in (1e-4, 1e-2, 1.0)]
+
+    def scored(y: np.ndarray) -> list[str]:
+        parts = party(tmp_path, (x, y), objective).parts(Parts(10))
+        return [repr(part.losses(configs, 0).tolist()) for part in parts]
+
+    other = y.copy()
+    other[17] = 7  # a label of its own
+    assert sum(a != b for a, b in zip(scored(y), scored(other), strict=True)) == 1
 
 
 def hospitals(count: int = 4) -> list[ht.Client]:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hushtune as ht
-from hushtune.client.rows import Parts
+from hushtune.client.rows import Parts, held_out, in_turn, repeated
 
 PLACES = Parts(7)
 CONTENT = Parts(7, "add-remove")
@@ -248,3 +248,31 @@ def test_an_object_without_content_is_refused_by_its_own_part_only() -> None:
     assert "must have content to be split by, but got a value of type" in str(refused[0])
     assert "0x" not in str(refused[0])
     assert not [part for part in PLACES.of([*records, Scan()], KEY) if isinstance(part, Exception)]
+
+
+@given(st.lists(st.integers(0, 3), max_size=60), st.integers(0, 60))
+def test_any_first_rows_have_the_labels_in_their_shares(labels: list[int], first: int) -> None:
+    order = in_turn(np.array(labels, dtype=int))
+    assert sorted(order) == list(range(len(labels)))
+    for label in set(labels):
+        mine = sum(labels[at] == label for at in order[:first])
+        share = min(first, len(labels)) * labels.count(label) / len(labels)
+        assert abs(mine - share) <= 1 + len(set(labels)) / 2
+
+
+def test_a_labels_only_row_is_trained_on() -> None:
+    data = ht.Rows(np.arange(20), np.array([1] + [0] * 19))
+    for seed in range(20):
+        split = held_out(data, 0.2, seed, alike=True)
+        assert len(split.test) == 4
+        assert 1 in split.train.y
+        assert sorted([*split.train.X, *split.test.X]) == list(range(20))
+    assert any(1 in held_out(data, 0.2, seed).test.y for seed in range(20))
+
+
+def test_labels_in_several_columns_stay_in_their_order() -> None:
+    np.testing.assert_array_equal(in_turn(np.zeros((3, 2))), [0, 1, 2])
+
+
+def test_rows_are_repeated_until_they_are_enough() -> None:
+    np.testing.assert_array_equal(repeated(3, 2, 4), [0, 1, 2, 0, 1, 2, 0, 1])

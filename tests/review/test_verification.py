@@ -176,7 +176,7 @@ def test_a_total_with_little_noise_is_held_to_its_reach_and_not_to_deviations() 
 
     def holds(more: int) -> bool:
         opened = SimpleNamespace(answered=10, blocks={"votes": [10 + more, 0, 0, 0]}, noise_variance=variance)
-        result = SimpleNamespace(method=ht.Vote(), noise=noise, honest=10, opened=[opened])
+        result = SimpleNamespace(method=ht.Vote(voters=1), noise=noise, honest=10, opened=[opened])
         (check,) = _totals(result, SimpleNamespace(queries=[SimpleNamespace(bound=bound)]))  # type: ignore[arg-type]
         return check.holds
 

@@ -29,7 +29,8 @@ def plan(
         typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method, as in a study: --set k=3."),
     ] = None,
     voters: Annotated[
-        int | None, typer.Option(help="Parts that each client's rows are split into, for unit record. Default: 1.")
+        int | None,
+        typer.Option(help="Parts that each client's rows are split into, for unit record. Default: the method's."),
     ] = None,
     epsilon: Annotated[float, typer.Option(help="The guarantee wanted.")] = 1.0,
     delta: Annotated[float, typer.Option(help="Its delta.")] = 1e-5,

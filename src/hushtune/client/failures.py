@@ -5,8 +5,9 @@ A failure depends on data, so it is a release too. These rules hold for every se
 1. A *config* fails if its loss is not finite, or if scoring it takes longer than the client's policy allows. That is
    a trial like others, with a loss of NaN (`finite_or_nan`, `loss_or_nan`, `LATE`).
 2. A *unit* (a client, or one part of its rows) fails if its data cannot be loaded, split or told apart, or if its
-   objective cannot be copied, raises, exits, returns anything but one number per config, kills its process, or
-   uses up the time that the client's policy allows for a run (`attempt`, `attempts`). Ctrl-C is no failure.
+   objective cannot be copied or told how many parts there are, raises, exits, returns anything but one number per
+   config, kills its process, or uses up the time that the client's policy allows for a run (`attempt`, `attempts`).
+   Ctrl-C is no failure.
 3. The reason goes to the client's own log. Its last line stays with the unit for this run (`Party.failure`), and the
    trial cache remembers that it failed (`fail`).
 4. With an epsilon, a unit that failed in an earlier run at the same task is not tried again: the work that is visibly
@@ -121,14 +122,14 @@ def _timed(function: Callable[..., _Value], *arguments: Any) -> tuple[float, _Va
     return time.monotonic() - begun, found
 
 
-def loaded_by(load: Callable[[], Any]) -> Any:
+def loaded_by(load: Callable[[], Any], what: str = "data cannot be loaded") -> Any:
     """What a client's own loader returns. Whatever it raises is an ordinary error: no sys.exit ends this process."""
     try:
         return load()
     except (Exception, KeyboardInterrupt):
         raise
     except BaseException as error:  # sys.exit, or the panic of a library
-        raise ObjectiveError(f"data cannot be loaded: {described(error)}") from None
+        raise ObjectiveError(f"{what}: {described(error)}") from None
 
 
 # ---- what is kept of it ------------------------------------------------------------------------------

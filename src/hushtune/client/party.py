@@ -16,7 +16,7 @@ import numpy as np
 
 from hushtune.client import failures
 from hushtune.client.client import Client
-from hushtune.client.objectives.base import Objective, checked_losses
+from hushtune.client.objectives.base import Objective, checked_losses, for_part
 from hushtune.client.rows import Parts, count_of, in_rows
 from hushtune.client.trials import TrialStore, from_study
 from hushtune.client.work import Allowance
@@ -116,16 +116,19 @@ class Party:
         if parts.voters == 1:
             return [self]
         if parts not in self._parts:
+            objective, voters = self.client.objective, parts.voters
             try:
                 parts.check(self.data)
                 found = parts.of(self.data, self.secret.derived("parts"))
+                what = f"the objective cannot be told of {voters} parts"
+                objective = failures.loaded_by(lambda: for_part(own_copy(self.client.objective), voters), what)
             except Exception as error:  # depends on the data, so it is nobody else's business
                 found = [error] * parts.voters
             reasons = failures.unsplit(self, found)
             self._parts[parts] = [
                 Party(
                     self.id,
-                    replace(self.client, data=[] if reason else rows, trials=None),
+                    replace(self.client, data=[] if reason else rows, trials=None, objective=objective),
                     self.store,
                     self.folder,
                     self.randomness,

@@ -159,13 +159,52 @@ class Parts:
 WHOLE = Parts()
 
 
-def held_out(data: Any, validation: float, seed: int) -> Split:
-    """Rows to train on and rows to score on."""
+def held_out(data: Any, validation: float, seed: int, alike: bool = False) -> Split:
+    """Rows to train on and rows to score on.
+
+    Args:
+        data: with a length; a `Split` stays as it is.
+        validation: share of the rows to score on; at least one.
+        seed: of the draw.
+        alike: whether both have the labels in the same shares, as far as they go; needs `y`.
+    """
     if isinstance(data, Split):
         return data
     order = np.random.default_rng(seed).permutation(len(data))
+    if alike:
+        order = order[in_turn(np.asarray(data.y)[order])]
     cut = max(1, round(validation * len(data)))
     return Split(rows_at(data, order[cut:]), rows_at(data, order[:cut]))
+
+
+def in_turn(labels: NDArray[Any]) -> NDArray[np.intp]:
+    """An order in which any first rows have the labels in about the same shares as all rows.
+
+    A label's only row comes in the middle: where less than half of the rows are held out, it is trained on. Where rows
+    have several labels each, the order is as it was.
+
+    Args:
+        labels: one per row, shape (rows,).
+    """
+    if labels.ndim != 1:
+        return np.arange(len(labels))
+    _, label, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    grouped = np.argsort(label, kind="stable")
+    rank = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
+    place = np.empty(len(labels))
+    place[grouped] = (rank + 0.5) / np.repeat(counts, counts)
+    return np.argsort(place, kind="stable")
+
+
+def repeated(count: int, batch: int, steps: int) -> NDArray[np.intp]:
+    """Row numbers, each about as often, that are enough for so many steps; shape (batch * steps,).
+
+    Args:
+        count: rows that there are.
+        batch: rows in a step.
+        steps: how many.
+    """
+    return np.resize(np.arange(count), batch * steps)
 
 
 def in_rows(data: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 from hushtune.client.asked import allows
 from hushtune.client.client import Client
-from hushtune.client.objectives.base import check_data, check_space
+from hushtune.client.objectives.base import check_data, check_space, for_part
 from hushtune.client.party import Party
 from hushtune.client.release import respond
 from hushtune.client.rows import WHOLE, Parts
@@ -156,6 +156,7 @@ class LocalFederation(Federation):
             fingerprint(objective)  # refuses what cannot be told apart in the trial cache
             check_space(objective, space)
             check_data(objective, data)
+            for_part(objective, parts.voters)  # refuses what is no objective
 
     def check_ledgers(self, charge: Charge, needed: int) -> None:
         """Refuses a run that too few clients' own ledgers allow, before anybody spends time on scoring."""

@@ -166,13 +166,20 @@ class Method(ABC):
     name: ClassVar[str]
     adaptive: ClassVar[bool] = False  # whether clients may search a space on their own instead of scoring candidates
     losses: tuple[float, float] = (0.0, 1.0)  # the smallest and the largest loss that pairs of its clients can have
-    voters: int = 1  # how many parts of a client's rows answer for themselves; 1: the client answers as a whole
+    voters: int | None = 1  # how many parts of a client's rows answer for themselves; 1: the client as a whole
 
     def __init_subclass__(cls, **settings: Any) -> None:
         """Makes a method known by its name, to whoever reads a result."""
         super().__init_subclass__(**settings)
         if "name" in vars(cls):
             METHOD_CLASSES.claim(cls.name, cls)
+
+    @property
+    def voters_each(self) -> int:
+        """How many voters a client is, once settled."""
+        if self.voters is None:
+            raise SettingError("voters are not settled; ask `settled` for those in use, or give them")
+        return self.voters
 
     def to_json(self) -> dict[str, Any]:
         """The method's name and its settings, as plain values."""

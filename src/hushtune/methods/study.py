@@ -62,7 +62,7 @@ class Study:
             raise SettingError(
                 f"method '{method.name}' does not take Search.adaptive(): leave `search` out, or use Search()"
             )
-        if method.voters > 1 and privacy is not None and privacy.unit == "client":
+        if (method.voters or 1) > 1 and privacy is not None and privacy.unit == "client":
             raise SettingError(
                 f"voters={method.voters} needs privacy with unit='record': for unit='client' each client has one voter"
             )

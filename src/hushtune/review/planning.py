@@ -75,7 +75,7 @@ def plan(
     study = Study(candidates, method, privacy, seal or (Curator() if method.consults else default_seal()))
     settled = study.settled(clients)
     settled.facts.seal.check(clients)
-    settled.facts.seal.check_bounds(settled.bounds, clients * settled.method.voters)
+    settled.facts.seal.check_bounds(settled.bounds, clients * settled.method.voters_each)
     if (left := left_in(ledger)) is not None:
         settled = settled.within(left)
     allowed = settled.facts.privacy

@@ -197,7 +197,7 @@ def _privacy(result: Result) -> Iterator[Check]:
         spent.epsilon <= privacy.epsilon and spent.delta <= privacy.delta,
         f"asked for ({as_set(privacy.epsilon)}, {as_set(privacy.delta)})",
     )
-    voters = result.method.voters
+    voters = result.method.voters_each
     yield Check(
         "the unit is one that the method protects",
         privacy.unit == "record" or voters == 1,
@@ -283,7 +283,7 @@ def _possible(result: Result, replay: Replay) -> Iterator[Check]:
     for query, opened in zip(replay.queries, result.opened, strict=True):
         why = ""
         try:
-            check_possible(query, opened, result.method.voters, result.noise, result.honest)
+            check_possible(query, opened, result.method.voters_each, result.noise, result.honest)
         except BoundError as error:
             why = f": {error}"
         yield Check("the opened values are ones that clients can send", not why, f"'{query.name}'{why}")
@@ -291,7 +291,7 @@ def _possible(result: Result, replay: Replay) -> Iterator[Check]:
 
 def _smudging(result: Result, replay: Replay) -> Iterator[Check]:
     """lambda is what the seal says that each opening reaches; where it says nothing, none is claimed."""
-    seal, voters = result.seal, result.method.voters
+    seal, voters = result.seal, result.method.voters_each
     share = result.noise.share_variance(seal.honest(result.asked))
     for query, opened in zip(replay.queries, result.opened, strict=True):
         largest = largest_sum(result.asked, voters, query.bound, share)
@@ -307,7 +307,7 @@ def _smudging(result: Result, replay: Replay) -> Iterator[Check]:
 
 def _totals(result: Result, replay: Replay) -> Iterator[Check]:
     """Every unit's vector adds up to the same, so their sum gives away how many units there were, up to noise."""
-    voters = result.method.voters
+    voters = result.method.voters_each
     for query, opened in zip(replay.queries, result.opened, strict=True):
         if query.bound.total is not None and not query.bound.tests:
             expected = query.bound.total * voters * opened.answered

@@ -60,7 +60,7 @@ def _heading(result: Result) -> list[str]:
             "SIMULATION: noise and ballots come from a seed, no ledger was charged, and reference figures may be "
             "shown. What follows is what a real run with these settings would guarantee."
         )
-    voters = result.method.voters
+    voters = result.method.voters_each
     each = f", each with {voters} voters" if voters > 1 else ""
     beyond = len(result.candidates.outside)
     chosen = f"1 of {len(result.candidates)} public candidates" + (f", {beyond} outside their space" if beyond else "")
@@ -210,7 +210,7 @@ def _trust(result: Result) -> list[str]:
         epsilon=result.spent.epsilon,
         answers=answers,
         entries=len(result.candidates),
-        voters=result.method.voters,
+        voters=result.method.voters_each,
     )
     return result.seal.protects(facts)
 

@@ -61,7 +61,7 @@ class Terms:
     @property
     def voters(self) -> int:
         """How many units each client is split into."""
-        return self.study.method.voters
+        return self.study.method.voters_each
 
     @property
     def openings(self) -> int:

@@ -174,8 +174,8 @@ def conduct(
         observer.keep_no_times()
     place = Path(folder) if folder is not None else None
     study.facts.seal.check(len(federation.roster))
-    study.facts.seal.check_bounds(study.bounds, len(federation.roster) * study.method.voters)
-    federation.check(study.facts.candidates.space, parts_of(study.method.voters, privacy))
+    study.facts.seal.check_bounds(study.bounds, len(federation.roster) * study.method.voters_each)
+    federation.check(study.facts.candidates.space, parts_of(study.method.voters_each, privacy))
     if seed is not None:
         ledger = None
     elif ledger is None:
@@ -259,7 +259,7 @@ def _figures(
     own, `opt` is the best that such a search finds on the reference's data.
     """
     parties, terms, method = list(federation.parties.values()), run.terms, run.terms.study.method
-    own = dict(method.known(parties, run.candidates, run.search)) if method.voters == 1 else {}
+    own = dict(method.known(parties, run.candidates, run.search)) if method.voters_each == 1 else {}
     if simulation.reference is None:
         return own or None
     scores = Reference(simulation.reference, simulation.seed, run.search, run.candidates, federation, observer)

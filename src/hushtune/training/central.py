@@ -244,7 +244,7 @@ class _Owner:
 
     def _try_out(self, federation: LocalFederation, method: ProposeTest | NoisyMax) -> None:
         """Scores all parts beforehand, and tells the owner, who holds the data, if that fails. Nothing is spent yet."""
-        parts = parts_of(method.voters, self.privacy)
+        parts = parts_of(method.voters_each, self.privacy)
         federation.check(self.candidates.space, parts)
         federation.score(Search(), self.candidates, self.observer, True, parts)
         (party,) = federation.parties.values()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hushtune.client.rows import Rows, Split, held_out, rows_at
+from hushtune.client.rows import Rows, Split, held_out, repeated, rows_at
 from hushtune.core.arrays import FloatArray
 from hushtune.core.fingerprint import fingerprint
 from hushtune.core.space import Config
@@ -38,7 +38,7 @@ class Rehearsal:
     def of(self, objective: Any, data: Any) -> tuple[Any, Any]:
         """The objective for a part, and its rows, repeated until they are enough for all steps of an epoch."""
         batch = max(1, min(self.batch, len(data)))
-        again = np.resize(np.arange(len(data)), batch * self.steps)
+        again = repeated(len(data), batch, self.steps)
         rehearsed = replace(objective, batch=batch, epochs=self.epochs, clip=self.clip, noise=self.noise)
         return rehearsed, rows_at(data, again)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hushtune as ht
-from hushtune.client.objectives.base import checked_losses
+from hushtune.client.objectives.base import checked_losses, for_part
 from hushtune.core.errors import ObjectiveError
 
 
@@ -43,3 +43,35 @@ def test_losses_must_be_one_number_per_config(returned: Any) -> None:
 
     with pytest.raises(ObjectiveError, match="2 numbers for 2 configs"):
         checked_losses(Bad(), [{"x": 1}, {"x": 2}], None, 0)
+
+
+class Told:
+    def __init__(self, parts: Any = 1) -> None:
+        self.parts = parts
+
+    def losses(self, configs: Sequence[ht.Config], data: Any, seed: int) -> np.ndarray:
+        return np.zeros(len(configs))
+
+    def as_part(self, parts: int) -> Any:
+        return Told(parts)
+
+
+def test_an_objective_is_told_how_many_parts_there_are() -> None:
+    whole = Told()
+    assert for_part(whole, 5).parts == 5
+    assert for_part(whole, 1) is whole
+    assert whole.parts == 1
+
+
+@pytest.mark.parametrize("objective", [None, ht.objective(lambda config, data: 0.0)])
+def test_an_objective_that_cannot_be_told_stays_as_it_is(objective: Any) -> None:
+    assert for_part(objective, 5) is objective
+
+
+def test_what_a_part_gets_must_be_an_objective() -> None:
+    class Odd(Told):
+        def as_part(self, parts: int) -> Any:
+            return parts
+
+    with pytest.raises(ObjectiveError, match=r"as_part\(5\) must return an objective, but got int"):
+        for_part(Odd(), 5)

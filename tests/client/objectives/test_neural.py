@@ -152,6 +152,21 @@ def test_the_same_seed_gives_the_same_losses_whatever_was_drawn_before() -> None
     assert not np.array_equal(first, objective.losses(GRID.configs, data(20), 6))
 
 
+def test_a_part_takes_as_many_steps_as_all_rows_would() -> None:
+    whole = ht.TorchObjective(mlp, epochs=2, batch=32, metric=minus_loss)
+    part, few = whole.as_part(4), ht.TorchObjective(mlp, full_steps=False)
+    assert few.as_part(4) is few
+    assert whole._steps(30) == (32, None)
+    batch, again = part._steps(30)
+    assert batch == 30
+    assert len(again) == 4 * 30  # 120 rows are 4 steps of 32
+    assert sorted(np.bincount(again)) == [4] * 30
+    rows = data(20, count=40)
+    found = part.losses(GRID.configs, rows, 5)
+    assert np.isfinite(found).any()
+    assert not np.array_equal(found, whole.losses(GRID.configs, rows, 5), equal_nan=True)
+
+
 def test_a_vote_over_networks(tmp_path: Path) -> None:
     clients = [ht.Client(data(20, count=60), ht.TorchObjective(mlp, epochs=2)) for _ in range(4)]
     result = ht.tune(clients, GRID, method=ht.Vote(3), home=tmp_path, observer=ht.Silent(), jobs=1)
@@ -167,6 +182,7 @@ def test_a_vote_over_networks(tmp_path: Path) -> None:
         ({"knobs": {"rate": "speed"}}, "'sgd' has the knobs"),
         ({"optimiser": "adam", "fixed": {"momentum": 0.9}}, "'adam' has the knobs"),
         ({"validation": 1.0}, "validation=1.0"),
+        ({"parts": 0}, "parts=0"),
     ],
 )
 def test_bad_settings(settings: dict[str, Any], message: str) -> None:

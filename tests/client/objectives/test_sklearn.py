@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -95,8 +95,38 @@ def test_a_knob_the_estimator_does_not_have_is_refused_before_anything_runs() ->
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({"metric": "goodness"}, "scoring names"), ({"validation": 1.0}, "validation=1.0"), ({"cv": 1}, "cv=1")],
+    [
+        ({"metric": "goodness"}, "scoring names"),
+        ({"validation": 1.0}, "validation=1.0"),
+        ({"cv": 1}, "cv=1"),
+        ({"parts": 0}, "parts=0"),
+    ],
 )
 def test_bad_settings(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ht.SettingError, match=message):
         ht.SklearnObjective(SVC(), **arguments)
+
+
+def test_a_part_passes_over_its_rows_as_often_as_all_rows_take() -> None:
+    whole = ht.SklearnObjective(make_pipeline(StandardScaler(), SGDClassifier(max_iter=7)))
+    part = whole.as_part(10)
+    assert part.fingerprint() != whole.fingerprint()
+    made = part.made({"sgdclassifier__alpha": 0.1}, 3)[-1]
+    assert (made.max_iter, made.n_iter_no_change, made.alpha, made.random_state) == (70, 50, 0.1, 3)
+    assert part.made({"sgdclassifier__max_iter": 10**9}, 3)[-1].max_iter == 2**31 - 1
+    assert whole.made({}, 3)[-1].max_iter == 7
+
+
+def test_what_does_not_pass_over_its_rows_again_is_left_alone() -> None:
+    assert ht.SklearnObjective(LogisticRegression(max_iter=50)).as_part(10).made({}, 0).max_iter == 50
+    plain = ht.SklearnObjective(SGDClassifier(), full_steps=False)
+    assert plain.as_part(10) is plain
+
+
+def test_a_label_with_one_row_is_trained_on() -> None:
+    rows = ht.Rows(X[:20], np.array([1] + [0] * 19))
+    for seed in range(10):
+        ((train, held_out),) = ht.SklearnObjective(SVC(), validation=0.2)._splits(rows, seed)
+        assert 0 in train
+        assert sorted([*train, *held_out]) == list(range(20))
+        assert len(held_out) == 4

@@ -162,7 +162,7 @@ GRID = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=100)
 def test_the_paper_is_one_argument_away() -> None:
     for clients, privacy in ((10, ht.Privacy(0.1)), (1_000, ht.Privacy(3.0)), (5, None)):
         published = ht.Vote(decode="argmax").settled(facts(GRID, clients, privacy))
-        assert published == ht.Vote(5, decode="argmax", opens="sum")
+        assert published == ht.Vote(5, voters=1, decode="argmax", opens="sum")
         assert published.query(GRID, 0) == TopVotes(5, GRID, 0)
 
 
@@ -283,9 +283,60 @@ def test_words_for_the_noise_are_the_seals_own() -> None:
 
 def test_voters_count_as_clients_do() -> None:
     privacy = ht.Privacy(1.0, unit="record")
-    assert ht.Vote().settled(facts(GRID, 10, privacy)).k == 15  # noise 11.8
+    assert ht.Vote(voters=1).settled(facts(GRID, 10, privacy)).k == 15  # noise 11.8
     assert ht.Vote(voters=5).settled(facts(GRID, 10, privacy)).k == 10
     assert ht.Vote(voters=10).settled(facts(GRID, 10, privacy)).k == 5
+
+
+@pytest.mark.parametrize(
+    ("clients", "epsilon", "rows", "voters"),
+    [
+        (10, 1.0, None, 14),  # 30 * ln(100) / 10
+        (10, 3.0, None, 5),
+        (200, 1.0, None, 1),
+        (10, 0.1, None, 50),  # nobody says that there are rows for more
+        (10, 0.1, 100_000, 139),
+        (10, 0.1, 1_000, 50),  # parts of 20 rows
+        (10, 1.0, 50, 2),
+        (10, 1.0, 3, 1),
+        (1, 1e-3, 10**7, 10_000),
+    ],
+)
+def test_records_have_as_many_voters_as_are_heard_and_have_rows(
+    clients: int, epsilon: float, rows: int | None, voters: int
+) -> None:
+    privacy = ht.Privacy(epsilon, unit="record")
+    assert ht.Vote(rows=rows).settled(facts(GRID, clients, privacy)).voters_each == voters
+
+
+@pytest.mark.parametrize("privacy", [None, ht.Privacy(1.0)])
+def test_a_client_is_one_voter_unless_records_are_protected(privacy: ht.Privacy | None) -> None:
+    assert ht.Vote(rows=10_000).settled(facts(GRID, 10, privacy)).voters_each == 1
+
+
+def test_a_stated_number_of_rows_is_said_to_be_public() -> None:
+    assert ht.Vote(rows=500).not_covered == ("that a client has about 500 rows: this was stated in public",)
+    assert ht.Vote().not_covered == ()
+    with pytest.raises(ht.SettingError, match="rows=0"):
+        ht.Vote(rows=0)
+    with pytest.raises(ht.SettingError, match="voters are not settled"):
+        _ = ht.Vote().voters_each
+
+
+def test_the_usual_voters_stand_in_the_result(tmp_path: Path) -> None:
+    clients = [ht.Client((np.arange(200.0), np.arange(200) % 2), _place, name=name) for name in "abc"]
+    privacy, simulation = ht.Privacy(5.0, unit="record"), ht.Simulation(seed=1)
+    how: dict[str, Any] = {"method": ht.Vote(rows=200), "privacy": privacy, "observer": ht.Silent()}
+    found = ht.tune(clients, CANDIDATES, simulation=simulation, **how)
+    assert found.method.voters == 4
+    assert "each with 4 voters" in found.statement
+    assert "a client has about 200 rows: this was stated in public" in found.statement
+    assert method_from_json(found.method.to_json()) == found.method
+
+
+@ht.objective
+def _place(config: ht.Config, data: ht.Rows) -> float:
+    return abs(config["x"] - 2.0)
 
 
 def test_an_unsettled_vote_asks_nothing() -> None:

@@ -82,6 +82,25 @@ def check_data(objective: Objective | None, data: Any) -> None:
         check(data)
 
 
+def for_part(objective: Any, parts: int) -> Any:
+    """The objective as one of a client's parts has it: its own `as_part(parts)`, if there is such a method.
+
+    A part has few rows, and what is best after few steps on few rows is not what is best on all of them. So a part may
+    take as many steps as the whole client would. How many parts there are is public, and all that it is told.
+
+    Args:
+        objective: the client's, or None.
+        parts: how many equal parts there are.
+    """
+    told = getattr(objective, "as_part", None)
+    if parts == 1 or not callable(told):
+        return objective
+    found = told(parts)
+    if not callable(getattr(found, "losses", None)):
+        raise ObjectiveError(f"as_part({parts}) must return an objective, but got {type(found).__name__}")
+    return found
+
+
 @dataclass(frozen=True)
 class PerConfig:
     """A plain function of one config as an Objective. Made by the decorator `objective`."""

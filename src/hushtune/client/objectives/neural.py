@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from hushtune.client.objectives.options import Options, check_options, check_undeclared, values_of
-from hushtune.client.rows import Split, held_out
+from hushtune.client.rows import Split, held_out, repeated
 from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import integer, number
 from hushtune.core.errors import SettingError, missing
@@ -80,6 +80,9 @@ class TorchObjective:
         limit: bytes that configs trained at one time may take; more are trained in turns.
         threads: of this process.
         options: by knob of the network, the texts that it may have. Default: numbers, booleans and None only.
+        full_steps: whether one of several parts of a client's rows (unit "record") takes as many steps in an epoch as
+            all rows would. What is best after few steps is not what is best after many.
+        parts: how many equal parts the rows are one of; the parts of a run are told so.
     """
 
     module: Callable[..., nn.Module]
@@ -96,13 +99,15 @@ class TorchObjective:
     limit: int = 500_000_000
     threads: int = 1
     options: Options = field(default_factory=dict)
+    full_steps: bool = True
+    parts: int = 1
 
     def __post_init__(self) -> None:
         if self.optimiser not in _OPTIMISERS:
             raise SettingError(f"optimiser must be one of {sorted(_OPTIMISERS)}, but got '{self.optimiser}'")
         if not callable(self.loss) and self.loss not in _LOSSES:
             raise SettingError(f"loss must be one of {sorted(_LOSSES)} or a function, but got {self.loss!r}")
-        for name in ("epochs", "batch", "limit", "threads"):
+        for name in ("epochs", "batch", "limit", "threads", "parts"):
             integer(name, getattr(self, name), 1)
         number("validation", self.validation, 0, 1, "()")
         if self.clip is not None:
@@ -148,10 +153,14 @@ class TorchObjective:
     def losses(self, configs: Sequence[Config], data: Any, seed: int) -> FloatArray:
         """One loss per config; configs that differ in architecture are trained group by group."""
         torch.set_num_threads(self.threads)
-        train, kept = data_of(data, self.validation, seed)
+        split = held_out(data, self.validation, seed, alike=self.parts > 1)
+        batch, again = self._steps(len(split.train))
+        train, kept = tensors(split.train), tensors(split.test)
+        if again is not None:
+            train = train[0][again], train[1][again]
         found = np.full(len(configs), np.nan)
         for shape, members in self.groups(configs).items():
-            trainer = self.trainer(shape, seed)
+            trainer = self.trainer(shape, seed, batch)
             knobs = [self.optimiser_knobs(configs[at]) for at in members]
             rows, ends = trainer.train(trainer.start(), knobs, [0] * len(members), *train, self.epochs, seed)
             outputs = trainer.outputs(rows, kept[0])
@@ -161,15 +170,31 @@ class TorchObjective:
                     found[at] = 1 - scores[row]
         return found
 
-    def trainer(self, shape: tuple[tuple[str, Any], ...], seed: int) -> Trainer:
+    def as_part(self, parts: int) -> TorchObjective:
+        """The objective of one of so many equal parts of a client's rows.
+
+        Args:
+            parts: how many there are.
+        """
+        return replace(self, parts=parts) if self.full_steps else self
+
+    def _steps(self, rows: int) -> tuple[int, Any]:
+        """Rows in a step, and which rows an epoch goes through; None: each once."""
+        if self.parts == 1 or not rows:
+            return self.batch, None
+        batch = min(self.batch, rows)
+        return batch, repeated(rows, batch, -(-rows * self.parts // self.batch))
+
+    def trainer(self, shape: tuple[tuple[str, Any], ...], seed: int, batch: int | None = None) -> Trainer:
         """What trains the configs of one architecture, which all start from the same weights.
 
         Args:
             shape: names and values of the knobs that the network is made with.
             seed: of the first weights.
+            batch: rows in a step. Default: the objective's.
         """
-        module = prepared(self.network(shape, seed))
-        return Trainer(module, self.loss_function(), self.optimiser, self.batch, self.limit, self.clip, self.noise)
+        module, size = prepared(self.network(shape, seed)), batch or self.batch
+        return Trainer(module, self.loss_function(), self.optimiser, size, self.limit, self.clip, self.noise)
 
     def loss_function(self) -> Callable[[Tensor, Tensor], Tensor]:
         """Of outputs and targets, a mean over the rows."""
@@ -214,12 +239,6 @@ class TorchObjective:
         if name in self.knobs:
             return self.knobs[name]
         return name if name in _OPTIMISERS[self.optimiser] else None
-
-
-def data_of(data: Any, validation: float, seed: int) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """Rows to train on and rows to score on, as tensors."""
-    split = held_out(data, validation, seed)
-    return tensors(split.train), tensors(split.test)
 
 
 def tensors(rows: Any) -> tuple[Tensor, Tensor]:

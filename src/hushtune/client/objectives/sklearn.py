@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,15 @@ import numpy as np
 from hushtune.client.failures import loss_or_nan
 from hushtune.client.objectives.options import Options, check_options
 from hushtune.client.objectives.parameters import check_parameter, declares
-from hushtune.client.rows import Split
+from hushtune.client.rows import Split, in_turn
 from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import in_words, integer, number
 from hushtune.core.errors import SettingError
 from hushtune.core.fingerprint import fingerprint
 from hushtune.core.space import Config, Space
+
+_PASSES = ("max_iter", "n_iter_no_change")  # of an estimator that passes over its rows again and again
+_MOST_PASSES = 2**31 - 1  # what its C code can count
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,10 @@ class SklearnObjective:
             that has no `take`.
         options: by parameter, the texts that it may be set to, if scikit-learn does not declare them itself: those of
             other libraries' estimators, and of your own.
+        full_steps: whether one of several parts of a client's rows (unit "record") takes as many steps as all rows
+            would, if the estimator passes over its rows again and again (`SGDClassifier`, `MLPClassifier` and others
+            that have `partial_fit` and `max_iter`). What is best after few steps is not what is best after many.
+        parts: how many equal parts the rows are one of; the parts of a run are told so.
     """
 
     estimator: Any
@@ -43,6 +50,8 @@ class SklearnObjective:
     cv: int | None = None
     split: Callable[[Any, int], Sequence[tuple[Any, Any]]] | None = None
     options: Options = field(default_factory=dict)
+    full_steps: bool = True
+    parts: int = 1
 
     def __post_init__(self) -> None:
         from sklearn.metrics import get_scorer_names
@@ -60,6 +69,7 @@ class SklearnObjective:
         number("validation", self.validation, 0, 1, "()")
         if self.cv is not None:
             integer("cv", self.cv, 2)
+        integer("parts", self.parts, 1)
         if self.split is not None and not callable(self.split):
             raise SettingError(f"split must be a function of (data, seed), but got {self.split!r}")
         check_options(self.options)
@@ -73,7 +83,8 @@ class SklearnObjective:
         """Equal for equal estimators, metrics and splits under the same scikit-learn, whatever may be tuned."""
         import sklearn
 
-        return fingerprint([self.estimator, self.metric, self.validation, self.cv, self.split, sklearn.__version__])
+        own = [self.estimator, self.metric, self.validation, self.cv, self.split, self.parts]
+        return fingerprint([*own, sklearn.__version__])
 
     def check(self, space: Space) -> None:
         """Refuses a knob that the estimator does not have, that is never tuned, or that may not have such values.
@@ -121,7 +132,27 @@ class SklearnObjective:
 
         model = clone(self.estimator).set_params(**config)
         chances = [name for name in model.get_params() if name.split("__")[-1] == "random_state" and name not in config]
-        return model.set_params(**dict.fromkeys(chances, seed))
+        return model.set_params(**dict.fromkeys(chances, seed), **self._passes(model))
+
+    def as_part(self, parts: int) -> SklearnObjective:
+        """The objective of one of so many equal parts of a client's rows.
+
+        Args:
+            parts: how many there are.
+        """
+        return replace(self, parts=parts) if self.full_steps else self
+
+    def _passes(self, model: Any) -> dict[str, int]:
+        """How often a part's estimator passes over its rows, and after how many passes without gain it stops."""
+        if self.parts == 1:
+            return {}
+        known, found = model.get_params(), {}
+        for name, value in known.items():
+            holder, _, own = name.rpartition("__")
+            again = hasattr(known[holder] if holder else model, "partial_fit")
+            if own in _PASSES and again and isinstance(value, int):
+                found[name] = min(value * self.parts, _MOST_PASSES)
+        return found
 
     def loss_of(self, model: Any, rows: Any) -> float:
         """A fitted estimator's loss on rows.
@@ -139,7 +170,7 @@ class SklearnObjective:
         return loss_or_nan(lambda: self.loss_of(model.fit(train.X, train.y), held_out))
 
     def _splits(self, data: Any, seed: int) -> list[tuple[Any, Any]]:
-        from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
+        from sklearn.model_selection import KFold, StratifiedKFold, StratifiedShuffleSplit
 
         rows = np.arange(len(data))
         _, sizes = np.unique(np.asarray(data.y), return_counts=True)
@@ -149,6 +180,7 @@ class SklearnObjective:
             return list(kind(self.cv, shuffle=True, random_state=seed).split(rows, data.y))
         if sizes.min() >= 2 and held_out >= len(sizes) and len(rows) - held_out >= len(sizes):
             split = StratifiedShuffleSplit(1, test_size=self.validation, random_state=seed)
-        else:  # too few rows of some label to stratify
-            split = ShuffleSplit(1, test_size=self.validation, random_state=seed)
-        return list(split.split(rows, data.y))
+            return list(split.split(rows, data.y))
+        order = np.random.default_rng(seed).permutation(len(rows))  # some label has too few rows for both
+        order = order[in_turn(np.asarray(data.y)[order])]
+        return [(order[held_out:], order[:held_out])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -37,6 +38,8 @@ _PUBLISHED_K = 5
 _SHARES = ((5.0, 0.0), (3.0, 0.1), (0.0, 0.15))  # voters per standard deviation of the noise -> share of candidates
 _WINNERS = ((18.0, 0.1, 0.25), (7.0, 0.2, 0.5), (0.0, 0.3, 1.0))  # see `_usual_for_winners`
 _TOLERANCE = 0.01  # above a voter's smallest loss
+_HEARD = 30  # voters for each ln(candidates) / epsilon
+_FEWEST_ROWS, _MOST_UNTOLD = 20, 50  # rows of a part; voters of a client that does not say how many rows it has
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,11 @@ class Vote(Method):
             noise that k = 5 would need, 15% below 3; never more than half of them. With opens="winner": 10%, 20% or
             30% of the candidates, the more the louder the noise is. All of this is public.
         voters: into how many parts each client splits its rows, from 1 to 10,000, with `Privacy(unit="record")`: every
-            part scores the candidates and casts a ballot. For few large clients; 1: each client is one voter.
+            part scores the candidates and casts a ballot. For few large clients; 1: each client is one voter. Default:
+            1; with unit "record" as few as are heard through the noise, by the numbers of clients and candidates and
+            epsilon, and not so many that a part has fewer than 20 rows.
+        rows: about how many rows a client has. It is PUBLIC, and only for that default; without it, there are at most
+            50 voters.
         ballot: "top", one vote for each of the k best; "approval", one for each candidate whose loss is within
             `tolerance` of the voter's best, at most k; "soft", the voter's scores: centred and scaled to one norm, or
             with opens="winner" grades that fall evenly from its best candidate on.
@@ -84,7 +91,7 @@ class Vote(Method):
     """
 
     k: int | None = None
-    voters: int = 1
+    voters: int | None = None
     ballot: Literal["top", "approval", "soft"] = "top"
     decode: Literal["smooth", "argmax"] | None = None
     tolerance: float | None = None
@@ -92,12 +99,16 @@ class Vote(Method):
     prior: Prior | None = None
     width: float | None = None
     grades: int | None = None
+    rows: int | None = None
     name: ClassVar[str] = "vote"
 
     def __post_init__(self) -> None:
         if self.k is not None:
             object.__setattr__(self, "k", integer("k", self.k, 1))
-        object.__setattr__(self, "voters", integer("voters", self.voters, 1, MOST_VOTERS))
+        if self.voters is not None:
+            object.__setattr__(self, "voters", integer("voters", self.voters, 1, MOST_VOTERS))
+        if self.rows is not None:
+            object.__setattr__(self, "rows", integer("rows", self.rows, 1))
         for field, known in _KNOWN.items():
             if getattr(self, field) not in known:
                 named = [name for name in known if name is not None]
@@ -147,6 +158,8 @@ class Vote(Method):
         if opens == "winner":
             check_secret("opens='winner'", facts.seal)
         found = replace(self, opens=opens, decode=self.decode if opens == "winner" else self.decode or "smooth")
+        if self.voters is None:
+            found = replace(found, voters=self._usual_voters(facts))
         if self.ballot == "approval" and self.tolerance is None:
             found = replace(found, tolerance=_TOLERANCE)
         if self.prior is not None:
@@ -155,7 +168,7 @@ class Vote(Method):
                     "prior is not for ballot='soft' with opens='sum': its scores are centred, and a prior's voters "
                     "have no such scale; use ballot='top', or opens='winner'"
                 )
-            prior, voters = self.prior.settled(facts.candidates), float(facts.clients * self.voters)
+            prior, voters = self.prior.settled(facts.candidates), float(facts.clients * found.voters_each)
             if opens == "sum":  # it is what is expected of them, who cannot cast more votes than they have
                 prior = replace(prior, voters=min(prior.voters, voters))
             found = replace(found, prior=prior)
@@ -172,12 +185,24 @@ class Vote(Method):
         privacy, share, width = facts.privacy, *_WINNERS[0][1:]
         if privacy is not None:
             reach = 1 if privacy.neighbours == "zero-out" else 2
-            heard = facts.clients * self.voters * privacy.epsilon / reach
+            heard = facts.clients * self.voters_each * privacy.epsilon / reach
             share, width = next(usual for least, *usual in _WINNERS if heard >= least)
         if self.ballot == "soft":
             best = BEST_GRADES[privacy is None]
             return replace(self, width=self.width or width, grades=self.grades or best)
         return self if self.k is not None else replace(self, k=max(1, round(share * len(facts.candidates))))
+
+    def _usual_voters(self, facts: Facts) -> int:
+        """Into how many parts a client splits its rows, if nobody says.
+
+        The best of p noisy scores is a matter of ln(p) / epsilon voters. More of them than that are not heard better,
+        and what a part with few rows prefers is not what all rows prefer.
+        """
+        if facts.privacy is None or facts.privacy.unit == "client":
+            return 1
+        wanted = _HEARD * math.log(len(facts.candidates)) / facts.clients / facts.privacy.epsilon
+        most = _MOST_UNTOLD if self.rows is None else self.rows // _FEWEST_ROWS
+        return max(1, min(math.ceil(wanted), most, MOST_VOTERS))
 
     def _usual_k(self, facts: Facts) -> int:
         """How many votes for a sum, if nobody says."""
@@ -187,7 +212,7 @@ class Vote(Method):
         if self.decode == "argmax":
             return few
         noise = _noise(KHot(few, size), facts.privacy)
-        share = next(share for least, share in _SHARES if facts.clients * self.voters >= least * noise)
+        share = next(share for least, share in _SHARES if facts.clients * self.voters_each >= least * noise)
         return min(most, max(few, round(share * size)))
 
     def query(self, candidates: Candidates, seed: int) -> TopVotes | Approvals | SoftVotes | GradedVotes:
@@ -228,7 +253,7 @@ class Vote(Method):
 
         if self.opens == "winner":
             return expect_winner(prospect, self)
-        return expect_votes(prospect, self.voters) if self.ballot == "top" else prospect.costs()
+        return expect_votes(prospect, self.voters_each) if self.ballot == "top" else prospect.costs()
 
     def variants(self) -> Mapping[str, Vote]:
         """Both ways to decode the same sum; a winner needs none."""
@@ -247,7 +272,7 @@ class Vote(Method):
         if self.ballot == "soft":
             return 0.0
         own = self.bounds(candidates)[0].total
-        return None if own is None else float(own * self.voters * answered)
+        return None if own is None else float(own * (self.voters or 1) * answered)
 
     def run(self, run: Openings) -> Config:
         """Opens the noisy sum and takes the best, or has the winner's place opened."""
@@ -273,6 +298,11 @@ class Vote(Method):
     def rests_on(self) -> tuple[str, ...]:
         """What the prior is."""
         return said(self.prior)
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """A number of rows that was stated in public."""
+        return () if self.rows is None else (f"that a client has about {self.rows} rows: this was stated in public",)
 
 
 def _noise(bound: Bound, privacy: Privacy | None) -> float:

@@ -118,11 +118,11 @@ def expect_winner(prospect: Prospect, vote: Vote) -> Plan:
         instead = list(odds.instead(own))
         advance(1)
     here = by_ballot[ballots.index(own)]
-    messages, sent = traffic_of(prospect, vote.query(prospect.candidates, 0), vote.voters)
+    messages, sent = traffic_of(prospect, vote.query(prospect.candidates, 0), vote.voters_each)
     return WinnerPlan(
         verdict(here.success, guess),
         **prospect.common(),
-        voters=vote.voters,
+        voters=vote.voters_each,
         k=vote.k,
         width=vote.width,
         grades=vote.grades,
@@ -158,7 +158,7 @@ class _Winners:
     def of(self, what: str, prospect: Prospect, vote: Vote, ballots: Sequence[float]) -> list[Odds]:
         """For each k or width, in some case; ballots that are all the same need no noise, all others the same."""
         size, good, unit = self._size, self._agreement.good, vote.grades or 1
-        totals = self._totals(prospect.clients * vote.voters, ballots)
+        totals = self._totals(prospect.clients * vote.voters_each, ballots)
         rng = np.random.default_rng([prospect.seed, 2])
         noise, drawn, found = prospect.noise, None, []
         for ballot in ballots:
@@ -180,8 +180,8 @@ class _Winners:
             own: the vote's k, or its width.
         """
         prospect, vote = self._prospect, self._vote
-        for what, clients, voters, privacy in others(prospect, vote.voters):
-            if (clients * voters, privacy) == (prospect.clients * vote.voters, prospect.privacy):
+        for what, clients, voters, privacy in others(prospect, vote.voters_each):
+            if (clients * voters, privacy) == (prospect.clients * vote.voters_each, prospect.privacy):
                 continue
             other = replace(vote, voters=voters)
             with suppress(SettingError):  # an alternative that is not possible is not one
@@ -197,7 +197,7 @@ class _Winners:
         prospect = self._prospect.changed(method=opened)
         assert isinstance(prospect.study.method, type(self._vote))
         k, clients, good = prospect.study.method.k or 1, prospect.clients, self._agreement.good
-        votes = self._counts(clients * self._vote.voters, [k])[k]
+        votes = self._counts(clients * self._vote.voters_each, [k])[k]
         variance = prospect.noise.opened_variance(prospect.seal.honest(clients), clients)
         return Odds(f"opens=sum, k = {k}", k, variance**0.5, success(votes, good, variance), 0.0)
 

@@ -228,7 +228,7 @@ class _Work:
         passing = Passing(parties[0].store)
         for party in parties:
             party.store = passing
-        count, parts = len(parties), parts_of(final.voters, facts.privacy)
+        count, parts = len(parties), parts_of(final.voters_each, facts.privacy)
         noise = facts.seal, result.noise, facts.seal.honest(count)
         sums: dict[Query, IntArray] = {}
         for draw in range(self.simulation.draws):

@@ -48,7 +48,7 @@ def page(result: Result, checks: Sequence[Check], digest: str) -> str:
 
 
 def _head(result: Result) -> str:
-    privacy, voters = result.privacy, result.method.voters
+    privacy, voters = result.privacy, result.method.voters_each
     guarantee = "none" if privacy is None else f"epsilon {up(result.spent.epsilon, 3)}"
     unit = (
         "what was opened is exact"
