@@ -15,9 +15,9 @@ import torch
 from torch import nn
 
 from experiments.dp_hype.tasks import adult, mnist
-from hushtune.client.objectives.neural import TorchObjective, data_of
+from hushtune.client.objectives.neural import TorchObjective, tensors
 from hushtune.client.objectives.stacked import SharedDropout, order_of, prepared
-from hushtune.client.rows import Rows
+from hushtune.client.rows import Rows, held_out
 from hushtune.core.arrays import FloatArray
 from hushtune.core.observer import Observer
 from hushtune.core.space import Candidates, Choice, Config, Space
@@ -136,7 +136,8 @@ def _with_masks(network: nn.Module) -> nn.Module:
 def plain_losses(objective: TorchObjective, configs: Sequence[Config], data: Any, seed: int) -> FloatArray:
     """One config after another, with torch's own layers, optimisers and schedule."""
     torch.set_num_threads(objective.threads)
-    (x, y), (held_x, held_y) = data_of(data, objective.validation, seed)
+    split = held_out(data, objective.validation, seed)
+    (x, y), (held_x, held_y) = tensors(split.train), tensors(split.test)
     found = np.full(len(configs), np.nan)
     for shape, members in objective.groups(configs).items():
         trainer = objective.trainer(shape, seed)

@@ -32,7 +32,7 @@ Jobs = Annotated[int | None, typer.Option(min=1, max=1024, help="Processes. Defa
 
 DATA = [
     *("adult", "cifar10", "digits", "emnist", "har", "landmine", "mnist", "svhn"),
-    *("eeg", "electricity", "heart", "oil_spill", "pollen", "sonar"),  # FLoRA's tables
+    *("eeg", "electricity", "heart", "oil_spill", "pc3", "pollen", "sonar"),  # FLoRA's tables
 ]
 SPLITS = ["iid", "dirichlet:", "quantity:", "noise:", "imb1", "imb2"]
 METHODS = ["combine", "noisy-max", "propose-test", "surface", "thompson", "vote"]

@@ -25,13 +25,14 @@ def load(
     """A data set by name, with rows to train on and rows to test on.
 
     It is looked for in the folder $HUSHTUNE_DATA, then in the user's cache, and then fetched from OpenML ("cifar10",
-    "emnist", "svhn", "landmine" and "har" are not fetched). What is fetched must have the digest that hushtune knows.
+    "emnist", "svhn", "pc3", "landmine" and "har" are not fetched). What is fetched must have the digest that hushtune
+    knows.
 
     Args:
         name: "digits" (installed with scikit-learn), "mnist", "emnist" (62 classes), "cifar10", "svhn", "adult"; or
-            one of FLoRA's tables with two classes, "eeg", "electricity", "heart", "oil_spill", "pollen" and "sonar";
-            or, with a subject for every row, "landmine" (29 fields) and "har" (human activities of 30 persons: a
-            file har.npz with X, y and subject).
+            one of FLoRA's tables with two classes, "eeg", "electricity", "heart", "oil_spill", "pc3", "pollen" and
+            "sonar"; or, with a subject for every row, "landmine" (29 fields) and "har" (human activities of 30
+            persons: a file har.npz with X, y and subject).
         test: share of test rows, for a set without test rows of its own, whose order is shuffled. Default: .2.
         rows: so many training rows only, drawn at random.
         seed: of that draw and of the share of test rows.

@@ -280,6 +280,7 @@ SOURCES: dict[str, Callable[[Observer], Rows | Split]] = {
     "oil_spill": File(
         "oil_spill.npz", _table(without=(0, 22)), OpenML(311, 100_000, _table_file("1"), DIGESTS["oil_spill"])
     ),  # number, constant
+    "pc3": File("pc3.npz", _table()),
     "pollen": File("pollen.npz", _table(), OpenML(871, 70_000, _table_file("P"), DIGESTS["pollen"])),
     "sonar": File("sonar.npz", _table(), OpenML(40, 40_000, _table_file("Mine"), DIGESTS["sonar"])),
     "landmine": File("landmine.npz", _by_subject("field")),
