@@ -110,6 +110,16 @@ def test_large_noise_is_the_gaussian_of_dp_accounting() -> None:
     assert epsilon_of((event,), DELTA) == pytest.approx(gaussian.get_epsilon_for_delta(DELTA), rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("scale", "epsilon"), [(103, 0.094), (46, 0.227), (24, 0.460), (12.5, 0.939), (4.7, 2.782)], ids=str
+)
+def test_what_the_scales_of_dp_hypes_artifact_really_cost(scale: float, epsilon: float) -> None:
+    """They are said to cost .1, .25, .5, 1 and 3, with k=5 (docs/results/dp-hype.md)."""
+    gaussian = privacy_loss_distribution.from_gaussian_mechanism(scale, sensitivity=math.sqrt(10))
+    assert gaussian.get_epsilon_for_delta(DELTA) == pytest.approx(epsilon, abs=6e-4)
+    assert epsilon_of((GaussianVector(scale, math.sqrt(10)),), DELTA) == pytest.approx(epsilon, abs=6e-4)
+
+
 def test_composition_of_equal_and_different_events() -> None:
     one, other = SkellamShift(400.0, 10), SkellamShift(100.0, 2)
     assert epsilon_of((one, one), DELTA) == pytest.approx(epsilon_of((SkellamShift(400.0, 20),), DELTA), rel=1e-4)
