@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from experiments.privtuna.published import Study, load
-from experiments.privtuna.strategies import SCALES
+from experiments.privtuna.published import Place, Study, load
+from experiments.privtuna.strategies import GRIDS, PROCESS, SCALES
 from hushtune.core.observer import Observer
 from hushtune.core.processes.pool import default_jobs, in_order
 from hushtune.core.space import Config
@@ -36,21 +36,30 @@ def rows(
         seeds: of the order in which configs of equal accuracy are taken, and of the surfaces' forests.
     """
     todo = [(study.seeded(seed), seed) for seed in range(seeds) for study in studies]
-    work = in_order(_derived, ((study,) for study, _ in todo), min(jobs or default_jobs(), max(1, len(todo))))
+    work = in_order(_derived, todo, min(jobs or default_jobs(), max(1, len(todo))))
+    seedless: dict[Place, list[Config]] = {}
     with observer.phase("cases", len(todo)) as advance:
         for (study, seed), derived in zip(todo, work, strict=True):
+            derived[PROCESS, "log"] = seedless.setdefault(study.place, derived.get((PROCESS, "log"), []))
             yield from _compared(study, derived, seed)
             advance(1)
 
 
-def _derived(study: Study) -> dict[tuple[str, str], Config]:
-    """Configs by strategy and scale, and those of the surfaces, whose minima do not depend on a scale."""
-    found = {(name, scale): config for scale in SCALES for name, config in study.searches.derived(scale).items()}
-    found |= {(name, "log"): config for name, config in study.searches.minima(study.grid).items()}
-    return found | {(name, "theirs"): config for name, config in study.whole.derived("linear").items()}
+def _derived(study: Study, seed: int) -> dict[tuple[str, str], list[Config]]:
+    """Configs by strategy and scale, and those of the surfaces, whose minima do not depend on a scale.
+
+    One config each, and of PF-DBSCAN up to three, the best first. What no seed changes comes with the first one.
+    """
+    searches = study.searches
+    found: dict[tuple[str, str], list[Config]] = {}
+    found |= {(name, scale): [config] for scale in SCALES for name, config in searches.derived(scale).items()}
+    found |= {(name, scale): configs for scale in SCALES for name, configs in searches.gridded(scale).items()}
+    found |= {(name, "log"): [config] for name, config in searches.minima(study.grid).items()}
+    found |= {(name, "theirs"): [config] for name, config in study.whole.derived("linear").items()}
+    return found | ({(PROCESS, "log"): [searches.process(study.grid)]} if seed == 0 else {})
 
 
-def _compared(study: Study, derived: Mapping[tuple[str, str], Config], seed: int) -> Iterator[dict[str, Any]]:
+def _compared(study: Study, derived: Mapping[tuple[str, str], list[Config]], seed: int) -> Iterator[dict[str, Any]]:
     data, skew, beta, clients = study.place
     named = {"data": data, "skew": skew, "split": f"{skew}:{beta:g}", "clients": clients, "seed": seed}
     best = int(np.argmax(study.accuracy))
@@ -63,9 +72,10 @@ def _compared(study: Study, derived: Mapping[tuple[str, str], Config], seed: int
         "mean with batch size": round(float(study.scores.mean()), 4),
         "searched": len(study.searches.losses),
     }
-    for (name, scale), config in derived.items():
-        gap = theirs(study, config) if scale == "theirs" else ours(study, config)
-        yield {**named, "arm": name, "scale": scale, **_rounded(config), "gap": round(gap, 4)}
+    for (name, scale), configs in derived.items():
+        gaps = [theirs(study, config) if scale == "theirs" else ours(study, config) for config in configs]
+        row = {**named, "arm": name, "scale": scale, **_rounded(configs[0]), "gap": round(gaps[0], 4)}
+        yield row | ({"gap hindsight": round(min(gaps), 4), "clusters": len(configs)} if name in GRIDS else {})
     for name, config in FIXED.items():
         yield {**named, "arm": name, "scale": "fixed", **_rounded(config), "gap": round(ours(study, config), 4)}
     for name, candidates in study.derived.items():

@@ -10,7 +10,16 @@ import numpy as np
 
 from experiments.privtuna.figures import bars
 from experiments.privtuna.replay import FIXED
-from experiments.privtuna.strategies import COMPARED, KNEE, OWN_BEST, PUBLISHED, STRATEGIES, SURFACES
+from experiments.privtuna.strategies import (
+    COMPARED,
+    GRIDS,
+    KNEE,
+    OWN_BEST,
+    PROCESS,
+    PUBLISHED,
+    STRATEGIES,
+    SURFACES,
+)
 from experiments.privtuna.tables import points, table, title, wins
 from hushtune.core import svg
 from hushtune.core.files import replace
@@ -26,6 +35,7 @@ def write(found: Sequence[Row], path: Path) -> Path:
         *_truths(found),
         *_gaps(found, "skew"),
         *_gaps(found, "data"),
+        *_returned(found),
         *_theirs(found),
         *_wins(found),
         *_hindsight(found),
@@ -36,8 +46,8 @@ def write(found: Sequence[Row], path: Path) -> Path:
 
 
 def _arms(found: Sequence[Row]) -> list[tuple[str, str]]:
-    listed = [(arm, scale) for arm in STRATEGIES for scale in ("linear", "log")]
-    listed += [(arm, "log") for arm in SURFACES] + [(arm, "fixed") for arm in FIXED]
+    listed = [(arm, scale) for arm in (*STRATEGIES, *GRIDS) for scale in ("linear", "log")]
+    listed += [(arm, "log") for arm in (*SURFACES, PROCESS)] + [(arm, "fixed") for arm in FIXED]
     published = dict.fromkeys((row["arm"], "published") for row in found if row.get("scale") == "published")
     return [*listed, *published]
 
@@ -45,6 +55,8 @@ def _arms(found: Sequence[Row]) -> list[tuple[str, str]]:
 def _title(arm: str, scale: str) -> str:
     if scale == "published":
         return f"{arm}: published, its first"
+    if arm == PROCESS:
+        return arm.replace("sgm+u", "SGM+U")
     return arm if scale == "fixed" else title(arm, scale)
 
 
@@ -76,6 +88,18 @@ def _gaps(found: Sequence[Row], name: str) -> list[str]:
     heads = [f"{value}, {sum(row[name] == value for row in grids)}" for value in values]
     words = f"Gap to the best grid point by {name}, in points of accuracy: mean / median / largest"
     return table(words, [f"{name}, cases x seeds", *heads, f"all, {len(grids)}"], rows)
+
+
+def _returned(found: Sequence[Row]) -> list[str]:
+    """PF-DBSCAN gives up to three clusters: the first is the choice, the best of them is known in hindsight only."""
+    rows = []
+    for arm, scale in [(arm, scale) for arm in GRIDS for scale in ("linear", "log")]:
+        own = [row for row in found if (row["arm"], row.get("scale")) == (arm, scale)]
+        first, hindsight = ([row[name] for row in own] for name in ("gap", "gap hindsight"))
+        several = sum(row["clusters"] > 1 for row in own)
+        rows.append([title(arm, scale), points(first), points(hindsight), f"{several} of {len(own)}"])
+    head = ["strategy", "the first", "the best of three, in hindsight", "more than one cluster"]
+    return table("PF-DBSCAN returns three clusters at most: mean / median / largest gap", head, rows)
 
 
 def _theirs(found: Sequence[Row]) -> list[str]:
@@ -152,10 +176,10 @@ def _seeds(found: Sequence[Row]) -> list[str]:
     if len(seeds) < 2:
         return []
     rows = []
-    for arm in [arm for arm in _arms(found) if arm[1] in ("linear", "log")]:
+    for arm in [arm for arm in _arms(found) if arm[1] in ("linear", "log") and arm[0] != PROCESS]:
         own = [row for row in found if (row["arm"], row.get("scale")) == arm]
         means = [100 * float(np.mean([row["gap"] for row in own if row["seed"] == seed])) for seed in seeds]
-        rows.append([title(*arm), f"{min(means):.1f} to {max(means):.1f}"])
+        rows.append([_title(*arm), f"{min(means):.1f} to {max(means):.1f}"])
     return table(f"Mean gap by seed, the least and the most of {len(seeds)}", ["strategy", "points"], rows)
 
 

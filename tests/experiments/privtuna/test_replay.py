@@ -22,7 +22,7 @@ from experiments.privtuna import replay as privtuna_replay
 from experiments.privtuna import replay_tables as privtuna_replay_tables
 from experiments.privtuna import strategies as privtuna_strategies
 from experiments.privtuna.published import load
-from experiments.privtuna.strategies import STRATEGIES, SURFACES
+from experiments.privtuna.strategies import GRIDS, PROCESS, STRATEGIES, SURFACES
 from experiments.privtuna.tables import points, wins
 from hushtune.core.observer import Silent
 
@@ -115,7 +115,11 @@ def test_every_strategy_and_surface_has_its_gap(folder: Path) -> None:
     arms = [(row["arm"], row["scale"]) for row in own[1:]]
     for scale in ("linear", "log", "theirs"):
         assert {arm for arm, other in arms if other == scale} >= set(STRATEGIES)
-    assert {arm for arm, scale in arms if scale == "log"} == {*STRATEGIES, *SURFACES}
+    assert {arm for arm, scale in arms if scale == "log"} == {*STRATEGIES, *GRIDS, *SURFACES, PROCESS}
+    assert {arm for arm, scale in arms if scale == "linear"} == {*STRATEGIES, *GRIDS}
+    for row in own[1:]:
+        assert (row["arm"] in GRIDS) == ("clusters" in row)
+        assert row.get("gap hindsight", 0) <= row["gap"] or row["scale"] == "published"
     gaps = {(row["arm"], row["scale"]): row["gap"] for row in own[1:]}
     assert all(gaps[surface, "log"] == 0 for surface in SURFACES)
     assert gaps["best-mean", "log"] == gaps["mean of bests", "linear"] == 0
@@ -153,7 +157,15 @@ def test_figures_of_gaps() -> None:
 def test_tables_and_figure(folder: Path, tmp_path: Path) -> None:
     found = replayed()
     text = privtuna_replay_tables.write(found, tmp_path / "tables.md").read_text()
-    for words in ("by skew", "by data", "The authors' way", "of 4: alone + with others", "a random grid point"):
+    for words in (
+        "by skew",
+        "by data",
+        "PF-DBSCAN returns",
+        "SGM+U, a Gaussian process",
+        "The authors' way",
+        "of 4: alone + with others",
+        "a random grid point",
+    ):
         assert words in text
     line = next(line for line in text.splitlines() if line.startswith("| DBSCAN, original | "))
     first, *others = [sum(map(int, cell.split("+"))) for cell in line.split("|")[2:-1]]
@@ -165,6 +177,8 @@ def test_tables_and_figure(folder: Path, tmp_path: Path) -> None:
 def test_seeds_are_told_apart(folder: Path, tmp_path: Path) -> None:
     found = list(privtuna_replay.rows(load(), Silent(), jobs=1, seeds=2))
     assert [row["seed"] for row in found if row["arm"] == "grid"] == [0, 0, 1, 1]
+    processes = [(row["data"], row["lr"], row["momentum"]) for row in found if row["arm"] == PROCESS]
+    assert processes[:2] == processes[2:]  # fitted once, for no seed changes it
     assert (
         "Mean gap by seed, the least and the most of 2"
         in privtuna_replay_tables.write(found, tmp_path / "t").read_text()
