@@ -40,6 +40,7 @@ Vectors = dict[Id, dict[str, IntArray]]
 """What each client contributes, by block."""
 
 _RUN = "0" * 32
+_SPENT = ("cpu_seconds", "wall_seconds", "bytes_per_client")
 _KEYS = ("begin", "keys", "second", "third", "joint", "public", "first")
 _PRIMITIVES = {
     "secret and public key share": ("keys",),
@@ -101,7 +102,7 @@ class Room:
 
 
 def rows(clients: list[int], observer: Observer) -> Iterator[dict[str, Any]]:
-    """For each number of clients: PF-Mean, PF-DBSCAN, and every primitive."""
+    """For each number of clients: PF-Mean and PF-DBSCAN, with keys and after keys, and every primitive."""
     for count in clients:
         ring = RINGS.get(count, 2**15)
         with tempfile.TemporaryDirectory() as folder, observer.phase(f"{count} parties", 4) as advance:
@@ -117,7 +118,7 @@ def _rows(room: Room, ring: int, folder: Path, advance: Callable[[int], None]) -
     mean, form, largest = _mean(room.seal, parties)
     _, keys = room.open(form, mean, largest)  # makes the keys; what follows does not
     advance(1)
-    yield {"name": "keys and a first PF-Mean", **common, **_rounded(keys)}
+    yield {"name": "PF-Mean with its keys", **common, **_rounded(keys)}
     quotients, found = room.open(form, mean, largest)
     advance(1)
     yield {"name": "PF-Mean", **common, **_rounded(found), "mse": _mse(quotients, form, mean)}
@@ -128,7 +129,7 @@ def _rows(room: Room, ring: int, folder: Path, advance: Callable[[int], None]) -
     sums, _, form, largest = clusters_of(room.seal, parties, np.rint(mask) > 0)
     quotients, second = room.open(form, sums, largest)
     advance(1)
-    both = {name: first[name] + second[name] for name in ("cpu_seconds", "wall_seconds", "bytes_per_client")}
+    both = {name: first[name] + second[name] for name in _SPENT}
     said = {"lambda": f"{first['lambda']}, {second['lambda']}", "degrees": f"{first['degrees']}, {second['degrees']}"}
     yield {
         "name": "PF-DBSCAN",
@@ -137,7 +138,19 @@ def _rows(room: Room, ring: int, folder: Path, advance: Callable[[int], None]) -
         "mse": _mse(quotients, form, sums),
         "mask_exact": bool((np.rint(mask) == exact).all()),
     }
+    yield {"name": "PF-DBSCAN with its keys", **common, **_rounded(with_keys(keys, found, both))}
     yield from _primitives(room, common)
+
+
+def with_keys(first: Mapping[str, Any], again: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """What another opening takes together with keys.
+
+    Args:
+        first: what an opening took that made the keys.
+        again: what the same opening took when they were there.
+        other: what the other one took then.
+    """
+    return {name: first[name] - again[name] + other[name] for name in _SPENT}
 
 
 def _rounded(row: Mapping[str, Any]) -> dict[str, Any]:
