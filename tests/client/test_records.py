@@ -186,7 +186,7 @@ def test_an_objective_that_cannot_be_told_is_refused_before_anything_is_spent(tm
 
 def test_one_record_changes_one_part_of_an_objective_that_takes_more_steps(tmp_path: Path) -> None:
     x, y = patients()
-    objective = ht.SklearnObjective(SGDClassifier(max_iter=5), validation=0.4)
+    objective = ht.SklearnObjective(SGDClassifier(max_iter=5), validation=0.4, full_steps=True)
     configs = [{"alpha": alpha} for alpha in (1e-4, 1e-2, 1.0)]
 
     def scored(y: np.ndarray) -> list[str]:

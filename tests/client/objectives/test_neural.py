@@ -153,8 +153,8 @@ def test_the_same_seed_gives_the_same_losses_whatever_was_drawn_before() -> None
 
 
 def test_a_part_takes_as_many_steps_as_all_rows_would() -> None:
-    whole = ht.TorchObjective(mlp, epochs=2, batch=32, metric=minus_loss)
-    part, few = whole.as_part(4), ht.TorchObjective(mlp, full_steps=False)
+    whole = ht.TorchObjective(mlp, epochs=2, batch=32, metric=minus_loss, full_steps=True)
+    part, few = whole.as_part(4), ht.TorchObjective(mlp)
     assert few.as_part(4) is few
     assert whole._steps(30) == (32, None)
     batch, again = part._steps(30)

@@ -108,7 +108,7 @@ def test_bad_settings(arguments: dict[str, Any], message: str) -> None:
 
 
 def test_a_part_passes_over_its_rows_as_often_as_all_rows_take() -> None:
-    whole = ht.SklearnObjective(make_pipeline(StandardScaler(), SGDClassifier(max_iter=7)))
+    whole = ht.SklearnObjective(make_pipeline(StandardScaler(), SGDClassifier(max_iter=7)), full_steps=True)
     part = whole.as_part(10)
     assert part.fingerprint() != whole.fingerprint()
     made = part.made({"sgdclassifier__alpha": 0.1}, 3)[-1]
@@ -118,8 +118,9 @@ def test_a_part_passes_over_its_rows_as_often_as_all_rows_take() -> None:
 
 
 def test_what_does_not_pass_over_its_rows_again_is_left_alone() -> None:
-    assert ht.SklearnObjective(LogisticRegression(max_iter=50)).as_part(10).made({}, 0).max_iter == 50
-    plain = ht.SklearnObjective(SGDClassifier(), full_steps=False)
+    fitted = ht.SklearnObjective(LogisticRegression(max_iter=50), full_steps=True)
+    assert fitted.as_part(10).made({}, 0).max_iter == 50
+    plain = ht.SklearnObjective(SGDClassifier())
     assert plain.as_part(10) is plain
 
 

@@ -130,13 +130,13 @@ def test_both_decodings_read_the_same_opened_counts() -> None:
             {"ballot": "soft", "tolerance": 0.0},
             "tolerance is for ballot='approval', but got tolerance=0, ballot='soft'",
         ),
-        ({"tolerance": 0.1}, "tolerance is for ballot='approval', but got tolerance=0.1, ballot='top'"),
+        ({"tolerance": 0.1}, "tolerance is for ballot='approval', but got tolerance=0.1, ballot=None"),
         ({"ballot": "soft", "width": 0.0}, "0 < width"),
         ({"ballot": "soft", "width": "wide"}, "width"),
         ({"ballot": "soft", "grades": 0}, "grades"),
         ({"ballot": "soft", "grades": 16}, "grades"),
         ({"ballot": "soft", "grades": 2.5}, "grades"),
-        ({"width": 0.5}, "width is for ballot='soft' with opens='winner', but got width=0.5, ballot='top', opens=None"),
+        ({"width": 0.5}, "width is for ballot='soft' with opens='winner', but got width=0.5, ballot=None, opens=None"),
         ({"ballot": "soft", "width": 0.5, "opens": "sum"}, "but got width=0.5, ballot='soft', opens='sum'"),
         ({"grades": 5, "ballot": "approval"}, "grades is for ballot='soft' with opens='winner', but got grades=5"),
         ({"opens": "votes"}, r"opens must be one of \['winner', 'sum'\], but got 'votes'"),
@@ -162,7 +162,7 @@ GRID = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=100)
 def test_the_paper_is_one_argument_away() -> None:
     for clients, privacy in ((10, ht.Privacy(0.1)), (1_000, ht.Privacy(3.0)), (5, None)):
         published = ht.Vote(decode="argmax").settled(facts(GRID, clients, privacy))
-        assert published == ht.Vote(5, voters=1, decode="argmax", opens="sum")
+        assert published == ht.Vote(5, 1, "top", decode="argmax", opens="sum")
         assert published.query(GRID, 0) == TopVotes(5, GRID, 0)
 
 
@@ -294,9 +294,9 @@ def test_voters_count_as_clients_do() -> None:
         (10, 1.0, None, 14),  # 30 * ln(100) / 10
         (10, 3.0, None, 5),
         (200, 1.0, None, 1),
-        (10, 0.1, None, 50),  # nobody says that there are rows for more
+        (10, 0.1, None, 20),  # nobody says that there are rows for more
         (10, 0.1, 100_000, 139),
-        (10, 0.1, 1_000, 50),  # parts of 20 rows
+        (10, 0.1, 1_000, 40),  # parts of 25 rows
         (10, 1.0, 50, 2),
         (10, 1.0, 3, 1),
         (1, 1e-3, 10**7, 10_000),
@@ -307,6 +307,20 @@ def test_records_have_as_many_voters_as_are_heard_and_have_rows(
 ) -> None:
     privacy = ht.Privacy(epsilon, unit="record")
     assert ht.Vote(rows=rows).settled(facts(GRID, clients, privacy)).voters_each == voters
+
+
+def test_winners_of_records_are_chosen_by_grades() -> None:
+    def ballot(method: ht.Vote, unit: str, seal: ht.Seal) -> str | None:
+        privacy = None if unit == "none" else ht.Privacy(1.0, unit=unit)  # type: ignore[arg-type]
+        return method.settled(Facts(GRID, 10, privacy, seal, ht.Search())).ballot
+
+    assert ballot(ht.Vote(), "record", ht.Quorum(nodes=3)) == "soft"
+    assert ballot(ht.Vote(opens="winner"), "record", ht.Curator()) == "soft"
+    assert ballot(ht.Vote(3), "record", ht.Quorum(nodes=3)) == "top"
+    assert ballot(ht.Vote(ballot="top"), "record", ht.Quorum(nodes=3)) == "top"
+    assert ballot(ht.Vote(), "client", ht.Quorum(nodes=3)) == "top"
+    assert ballot(ht.Vote(), "none", ht.Quorum(nodes=3)) == "top"
+    assert ballot(ht.Vote(), "record", ht.Masked()) == "top"
 
 
 @pytest.mark.parametrize("privacy", [None, ht.Privacy(1.0)])

@@ -85,8 +85,8 @@ def check_data(objective: Objective | None, data: Any) -> None:
 def for_part(objective: Any, parts: int) -> Any:
     """The objective as one of a client's parts has it: its own `as_part(parts)`, if there is such a method.
 
-    A part has few rows, and what is best after few steps on few rows is not what is best on all of them. So a part may
-    take as many steps as the whole client would. How many parts there are is public, and all that it is told.
+    A part has few rows, and what is best on few rows is not what is best on all of them. So a part may, say, take as
+    many steps as the whole client would. How many parts there are is public, and all that it is told.
 
     Args:
         objective: the client's, or None.

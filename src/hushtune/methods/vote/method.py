@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hushtune.methods.plan import Plan, Prospect
 
 _KNOWN: dict[str, tuple[str | None, ...]] = {
-    "ballot": ("top", "approval", "soft"),
+    "ballot": (None, "top", "approval", "soft"),
     "decode": (None, "smooth", "argmax"),
     "opens": (None, "winner", "sum"),
 }
@@ -39,7 +39,7 @@ _SHARES = ((5.0, 0.0), (3.0, 0.1), (0.0, 0.15))  # voters per standard deviation
 _WINNERS = ((18.0, 0.1, 0.25), (7.0, 0.2, 0.5), (0.0, 0.3, 1.0))  # see `_usual_for_winners`
 _TOLERANCE = 0.01  # above a voter's smallest loss
 _HEARD = 30  # voters for each ln(candidates) / epsilon
-_FEWEST_ROWS, _MOST_UNTOLD = 20, 50  # rows of a part; voters of a client that does not say how many rows it has
+_FEWEST_ROWS, _MOST_UNTOLD = 25, 20  # rows of a part; voters of a client that does not say how many rows it has
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,13 @@ class Vote(Method):
         voters: into how many parts each client splits its rows, from 1 to 10,000, with `Privacy(unit="record")`: every
             part scores the candidates and casts a ballot. For few large clients; 1: each client is one voter. Default:
             1; with unit "record" as few as are heard through the noise, by the numbers of clients and candidates and
-            epsilon, and not so many that a part has fewer than 20 rows.
+            epsilon, and not so many that a part has fewer than 25 rows.
         rows: about how many rows a client has. It is PUBLIC, and only for that default; without it, there are at most
-            50 voters.
+            20 voters.
         ballot: "top", one vote for each of the k best; "approval", one for each candidate whose loss is within
             `tolerance` of the voter's best, at most k; "soft", the voter's scores: centred and scaled to one norm, or
-            with opens="winner" grades that fall evenly from its best candidate on.
+            with opens="winner" grades that fall evenly from its best candidate on. Default: "top"; with opens="winner",
+            unit "record" and no k "soft": parts with few rows have many ties.
         decode: "smooth" smooths the noisy sum over the space of candidates first, which costs no privacy; "argmax"
             takes the largest entry. Default: "smooth"; with opens="winner" there is nothing to decode.
         tolerance: a difference of losses, 0 or more, for ballot="approval" (default: 0.01).
@@ -92,7 +93,7 @@ class Vote(Method):
 
     k: int | None = None
     voters: int | None = None
-    ballot: Literal["top", "approval", "soft"] = "top"
+    ballot: Literal["top", "approval", "soft"] | None = None
     decode: Literal["smooth", "argmax"] | None = None
     tolerance: float | None = None
     opens: Literal["winner", "sum"] | None = None
@@ -158,6 +159,9 @@ class Vote(Method):
         if opens == "winner":
             check_secret("opens='winner'", facts.seal)
         found = replace(self, opens=opens, decode=self.decode if opens == "winner" else self.decode or "smooth")
+        if self.ballot is None:
+            records = facts.privacy is not None and facts.privacy.unit == "record"
+            found = replace(found, ballot="soft" if opens == "winner" and records and self.k is None else "top")
         if self.voters is None:
             found = replace(found, voters=self._usual_voters(facts))
         if self.ballot == "approval" and self.tolerance is None:
