@@ -10,6 +10,7 @@ from experiments.flora import commands as flora
 from experiments.privtuna import commands as privtuna
 from experiments.propose_test import commands as propose_test
 from experiments.quorum import commands as quorum
+from experiments.records import commands as records
 from experiments.speed import commands as speed
 from hushtune.cli import start
 from hushtune.cli.options import Verbose, log
@@ -22,7 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (dp_hype, flora, privtuna, dp_fts_de, propose_test, quorum, speed):
+for commands in (dp_hype, flora, privtuna, dp_fts_de, propose_test, quorum, records, speed):
     app.add_typer(commands.app)
 
 
