@@ -51,14 +51,22 @@ def shares(prior: ht.Prior, candidates: ht.Candidates = LINE) -> list[float]:
 
 
 def test_of_scores_only_the_order_counts() -> None:
-    assert shares(ht.Prior([3, -1, 2, 1e9, 0])) == [0.75, 0, 0.5, 1, 0.25]
-    assert shares(ht.Prior(np.array([1.0, 1.0, 2.0, 0.0, 1.0]))) == [0.5, 0.5, 1, 0, 0.5]
+    assert shares(ht.Prior([3, -1, 2, 1e9, 0])) == [0.6667, 0, 0.3333, 1, 0]
+    assert shares(ht.Prior(np.array([1.0, 1.0, 2.0, 0.0, 1.0]))) == [0.6667, 0.6667, 1, 0, 0.6667]
     assert shares(ht.Prior([7]), SPACE.candidates([{"x": 0.5}])) == [1]
 
 
+def test_the_best_third_or_so_is_preferred_and_of_few_all_but_the_worst() -> None:
+    for count, positive in ((2, 1), (3, 2), (4, 3), (5, 3), (10, 3), (20, 6), (100, 30)):
+        found = shares(ht.Prior(list(range(count))), SPACE.grid(x=count))
+        assert sum(share > 0 for share in found) == positive
+        assert (found[0], found[-1]) == (0, 1)
+        assert found == sorted(found)
+
+
 def test_a_candidate_has_the_rank_of_its_own_trials_and_what_failed_is_worst() -> None:
-    assert shares(ht.Prior(TRIALS)) == [0.5, 1, 0.75, 0.125, 0.125]
-    assert shares(ht.Prior([*TRIALS, ({"x": 0.25}, 0.8)]))[1] < 1  # two trials: their mean rank
+    assert shares(ht.Prior(TRIALS)) == [0.3333, 1, 0.6667, 0, 0]
+    assert shares(ht.Prior([*TRIALS, ({"x": 0.25}, 0.95)]))[1] < 1  # two trials: their mean rank
 
 
 def test_a_candidate_without_a_trial_is_ranked_by_those_around_it() -> None:
@@ -262,19 +270,19 @@ def test_neither_trials_nor_their_distances_are_without_end() -> None:
 
 def test_its_voters_add_what_real_voters_could() -> None:
     prior = ht.Prior([0, 1, 2, 3, 4], voters=10).settled(LINE)
-    assert prior.scores(1) == (0, 3, 5, 8, 10)  # halves up
-    assert prior.scores(15) == (0, 38, 75, 113, 150)
+    assert prior.scores(1) == (0, 0, 3, 7, 10)
+    assert prior.scores(15) == (0, 0, 50, 100, 150)
     assert max(replace(prior, voters=_MOST_VOTERS).scores(STEPS)) <= MOST_ADDED
 
 
 def test_what_it_adds_is_in_what_clients_are_asked() -> None:
-    privacy, prior = ht.Privacy(1.0, delta=0), ht.Prior([0, 1, 2, 3, 4], 8)
+    privacy, prior = ht.Privacy(1.0, delta=0), ht.Prior([0, 1, 2, 3, 4], 9)
     facts = Facts(LINE, 10, privacy, ht.Quorum(), ht.Search())
     for method, added in (
-        (ht.Vote(), (0, 2, 4, 6, 8)),
-        (ht.Vote(ballot="approval"), (0, 2, 4, 6, 8)),
-        (ht.Vote(ballot="soft"), (0, 6, 12, 18, 24)),
-        (ht.NoisyMax(), tuple(part * STEPS for part in (0, 2, 4, 6, 8))),
+        (ht.Vote(), (0, 0, 3, 6, 9)),
+        (ht.Vote(ballot="approval"), (0, 0, 3, 6, 9)),
+        (ht.Vote(ballot="soft"), (0, 0, 9, 18, 27)),
+        (ht.NoisyMax(), tuple(part * STEPS for part in (0, 0, 3, 6, 9))),
     ):
         with_prior, without = replace(method, prior=prior).settled(facts), method.settled(facts)
         assert with_prior.query(LINE, 0).added == added
@@ -384,7 +392,7 @@ def test_one_that_decided_a_sum_cannot_be_exchanged_afterwards(tmp_path: Path) -
     method = ht.Vote(k=1, decode="argmax", prior=ht.Prior(BACKWARDS, 10))
     tuned(method, privacy=ht.Privacy(0.5), folder=tmp_path)
     told = json.loads((tmp_path / "result.json").read_text())
-    assert told["method"]["prior"]["shares"] == [1, 0.75, 0.5, 0.25, 0]
+    assert told["method"]["prior"]["shares"] == pytest.approx([1, 2 / 3, 1 / 3, 0, 0])
     told["method"]["prior"]["shares"].reverse()
     (tmp_path / "result.json").write_text(json.dumps(told))
     broken = [check.claim for check in ht.verify(tmp_path).checks if not check.holds]
@@ -437,6 +445,6 @@ def test_a_report_smooths_towards_the_prior_as_the_run_did() -> None:
     found = tuned(ht.Vote(k=1, prior=ht.Prior(BACKWARDS, 10)), privacy=ht.Privacy(0.5))
     values = found.opened[0].blocks["votes"]
     expected = smooth(
-        np.array(values), 10.0, found.opened[0].noise_variance, LINE, np.array([10.0, 7.5, 5.0, 2.5, 0.0])
+        np.array(values), 10.0, found.opened[0].noise_variance, LINE, np.array([10.0, 20 / 3, 10 / 3, 0.0, 0.0])
     )
     assert _smoothed(found, values)[0] == pytest.approx(expected.mean)

@@ -30,6 +30,7 @@ _MOST_VOTERS = 1e6
 _MOST_TRIALS = 100_000
 _MOST_PAIRS = 20_000_000  # of a trial and a candidate, whose distance is taken
 _MOST_SOURCE = 300  # characters
+_PREFERRED, _FEWEST_PREFERRED = 0.3, 3  # of the candidates
 _UNNAMED = "a source that was not named"
 _MOST_BYTES = 2**26
 
@@ -64,8 +65,8 @@ class _Scores:
     key: ClassVar[str] = "scores"
 
     def shares(self, candidates: Candidates) -> FloatArray:
-        """From 0 for the worst to 1 for the best, evenly in ranks."""
-        return _ranked(_one_each(self.values, candidates))
+        """From 1 for the best evenly down to 0, as `_preferred` has it."""
+        return _preferred(_one_each(self.values, candidates))
 
     def to_json(self) -> list[float]:
         """The scores, in order."""
@@ -80,7 +81,7 @@ class _Trials:
     key: ClassVar[str] = "trials"
 
     def shares(self, candidates: Candidates) -> FloatArray:
-        """A candidate with trials has their mean rank; one without has that of the trials around it."""
+        """Candidates are ranked: by the mean rank of their own trials, or by that of the trials around them."""
         space, inside = candidates.space, self.inside(candidates.space)
         if not inside:
             raise SettingError(
@@ -94,7 +95,7 @@ class _Trials:
                 f"and {len(candidates):,} candidates: give fewer trials"
             )
         losses = np.array([math.inf if loss is None else loss for _, loss in inside])
-        return _ranked(_spread(space, [config for config, _ in inside], 1 - _ranked(losses), candidates))
+        return _preferred(_spread(space, [config for config, _ in inside], 1 - _ranked(losses), candidates))
 
     def inside(self, space: Space) -> list[tuple[Config, float | None]]:
         """The trials whose configs are in a space: others say nothing about its candidates."""
@@ -408,6 +409,18 @@ def _ranked(values: FloatArray) -> FloatArray:
         return np.ones(1)
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     found: FloatArray = (np.cumsum(counts) - (counts + 1) / 2)[places] / (len(values) - 1)
+    return found
+
+
+def _preferred(values: FloatArray) -> FloatArray:
+    """From 1 for the largest evenly down to 0, place by place: the best 30% get something (of few, all but the worst).
+
+    How bad bad candidates are says nothing about which is best, and to add it to the sums does more harm where it is
+    wrong. Equals get the same.
+    """
+    better = len(values) - np.searchsorted(np.sort(values), values, side="right")
+    places = min(max(_PREFERRED * len(values), _FEWEST_PREFERRED), max(len(values) - 1, 1))
+    found: FloatArray = np.clip(1 - better / places, 0.0, 1.0)
     return found
 
 
