@@ -346,10 +346,12 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
 
 def test_plan_says_what_to_expect_and_touches_nothing(hushtune: Hushtune, tmp_path: Path, home: Path) -> None:
     settings = ("plan", "--clients", "10", "--candidates", "30", "--repetitions", "20")
-    shown = hushtune(*settings, "--set", "k=3")
+    shown = hushtune(*settings, "--set", "k=3", "--set", "decode=argmax")
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.startswith("HOPELESS")
+    assert shown.stdout.splitlines()[1].startswith("With 10 clients at epsilon 1 nothing fits: for odds of 90% seal ")
     for part in (
+        "Form: the noisy sum is opened, its largest entry is taken (decode=argmax); 3 votes per ballot (k = 3)",
         "Noise: standard deviation",
         "Theorem V.1",
         "unit 'record'",
@@ -373,7 +375,7 @@ def test_plan_says_what_a_winner_alone_takes(hushtune: Hushtune, home: Path) -> 
     shown = hushtune(*given, "--seal", "curator", "--delta", "0")
     assert shown.returncode == 0, shown.stderr
     for part in (
-        "6 votes per ballot, only the winner is opened",
+        "Form: only the winner is opened; 6 votes per ballot (k = 6)",
         "Noise: coins of scale 2 on each",
         "delta 0 per client",
     ):

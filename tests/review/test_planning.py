@@ -18,7 +18,7 @@ def test_candidates_may_be_given_as_they_are() -> None:
     grid = ht.Space(x=ht.Float(0, 1), kind=ht.Choice(["a", "b"])).grid(x=6)
     found = cost(50, grid, privacy=ht.Privacy(1.0), method=ht.Vote(2))
     assert found.candidates == 12
-    assert set(found.to_json()) >= {"sigma", "k", "bound", "success", "smooth", "messages", "bytes", "charge"}
+    assert set(found.to_json()) >= {"sigma", "k", "form", "advice", "bound", "success", "messages", "bytes", "charge"}
 
 
 def test_the_ledger_is_read_and_not_written(tmp_path: Path) -> None:

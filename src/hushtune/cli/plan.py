@@ -15,7 +15,7 @@ from hushtune.core.words import as_set, down, up
 if TYPE_CHECKING:
     from hushtune.methods.plan import Plan
 
-_OPTIONS = {"name": "--method", "voters": "--voters"}
+_OPTIONS = {"name": "--method", "voters": "--voters", "prior": "--prior"}
 
 
 def plan(
@@ -31,6 +31,10 @@ def plan(
     voters: Annotated[
         int | None,
         typer.Option(help="Parts that each client's rows are split into, for unit record. Default: the method's."),
+    ] = None,
+    prior: Annotated[
+        float | None,
+        typer.Option(metavar="VOTERS", help="As how many voters a public prior will count, for vote. Default: none."),
     ] = None,
     epsilon: Annotated[float, typer.Option(help="The guarantee wanted.")] = 1.0,
     delta: Annotated[float, typer.Option(help="Its delta.")] = 1e-5,
@@ -72,11 +76,14 @@ def plan(
     from hushtune.methods.registry import method_given
     from hushtune.privacy.guarantee import Privacy
     from hushtune.privacy.ledger import Ledger
+    from hushtune.review.planning import believed
     from hushtune.review.planning import plan as expect
     from hushtune.seals.registry import default_seal, seal_from_json
 
-    named = {"name": method, **({"voters": voters} if voters is not None else {})}
-    given = method_given({**_named("--set", settings, "k=3", tuple(named)), **named})
+    named: dict[str, Any] = {"name": method, **({"voters": voters} if voters is not None else {})}
+    if prior is not None:
+        named["prior"] = believed(prior)
+    given = method_given({**_named("--set", settings, "k=3", (*named, "prior")), **named})
     shares = {name: share for name, share in (("dropouts", dropouts), ("corrupt", corrupt)) if share is not None}
     if seal is None:
         seal = "curator" if given.consults else default_seal().name
@@ -121,7 +128,7 @@ def _named(option: str, given: list[str] | None, such: str, taken: tuple[str, ..
 
 def _show(found: Plan) -> None:
     """The verdict, what it follows from, what else one could do, what it costs."""
-    print(f"{found.verdict}\n")
+    print("\n".join(found.head()) + "\n")
     for line in found.lines():
         print(line)
     beside = ""

@@ -158,13 +158,22 @@ def _signals(values: FloatArray) -> FloatArray:
 
 @lru_cache(maxsize=4)
 def _spectra(candidates: Candidates) -> tuple[FloatArray, FloatArray]:
-    """The signal's variances (models, pairs, p) along the kernels' axes (models, p, p): they follow from candidates."""
+    """Those of a run's models."""
+    return spectra(candidates, max(_FEWEST, min(_MODELS, int(_MODELS * (150 / len(candidates)) ** 2))))
+
+
+def spectra(candidates: Candidates, models: int) -> tuple[FloatArray, FloatArray]:
+    """The signal's variances (models, pairs, p) along the kernels' axes (models, p, p): they follow from candidates.
+
+    Args:
+        candidates: the public list.
+        models: how many sets of lengthscales are tried.
+    """
     size = len(candidates)
     distances = _distances(candidates) if 3 <= size <= MOST_SMOOTHED else np.empty(0)
     if not len(distances):  # nothing to smooth over: all models are alike
         return _signals(np.ones((1, size))), np.eye(size)[None]
-    count = max(_FEWEST, min(_MODELS, int(_MODELS * (150 / size) ** 2)))
-    kernels = [_kernel(distances, lengths) for lengths in _lengths(len(distances), count)]
+    kernels = [_kernel(distances, lengths) for lengths in _lengths(len(distances), models)]
     values, vectors = np.linalg.eigh(np.array(kernels))
     return _signals(np.maximum(values, 0.0)), vectors
 

@@ -58,6 +58,15 @@ class Plan:
         """All fields as plain values."""
         return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
 
+    def head(self) -> Iterator[str]:
+        """What comes first: the verdict."""
+        yield self.verdict
+
+    @property
+    def aside(self) -> str:
+        """What of the method the odds leave out."""
+        return "; without its prior" if self.method.rests_on else ""
+
     def lines(self) -> Iterator[str]:
         """What the verdict follows from, for people to read; the command adds cost and ledger."""
         yield self.terms(f"{counted(self.clients, 'client')}, {counted(self.candidates, 'candidate')}")
@@ -71,7 +80,7 @@ class Plan:
         privacy = self.privacy
         return (
             f"Setting: {what}; epsilon {as_set(privacy.epsilon)}, delta {as_set(privacy.delta)} per {privacy.unit}, "
-            f"{privacy.neighbours}; seal '{self.seal.name}'" + ("; without its prior" if self.method.rests_on else "")
+            f"{privacy.neighbours}; seal '{self.seal.name}'{self.aside}"
         )
 
 
@@ -176,7 +185,12 @@ class Prospect:
         return {**known, **self.assume}
 
     def changed(
-        self, *, clients: int | None = None, method: Method | None = None, privacy: Privacy | None = None
+        self,
+        *,
+        clients: int | None = None,
+        method: Method | None = None,
+        privacy: Privacy | None = None,
+        seal: Seal | None = None,
     ) -> Prospect:
         """The same run with something else about it; refused if that is not possible.
 
@@ -184,10 +198,11 @@ class Prospect:
             clients: how many are asked instead.
             method: what is run instead, not settled.
             privacy: the guarantee instead.
+            seal: the seal instead.
         """
-        clients, privacy = clients or self.clients, privacy or self.privacy
-        self.seal.check(clients)
-        facts = replace(self.study.facts, clients=clients, privacy=privacy)
+        clients, privacy, seal = clients or self.clients, privacy or self.privacy, seal or self.seal
+        seal.check(clients)
+        facts = replace(self.study.facts, clients=clients, privacy=privacy, seal=seal)
         return replace(self, study=settle(method or self.study.given, facts))
 
     def doubled(self) -> Privacy | None:

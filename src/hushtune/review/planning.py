@@ -13,6 +13,7 @@ from hushtune.core.observer import Bars, Observer
 from hushtune.core.space import Candidates, Domain, Float, Space
 from hushtune.methods.base import Method
 from hushtune.methods.plan import RUN, Books, Plan, Prospect
+from hushtune.methods.prior import Prior
 from hushtune.methods.study import Study
 from hushtune.methods.vote.method import Vote
 from hushtune.privacy.accounting import rule_to_json
@@ -50,7 +51,8 @@ def plan(
         clients: how many will be asked.
         candidates: the public list, or how many there will be (then taken to have two knobs).
         privacy: the guarantee wanted.
-        method: what would be run. Default: `Vote()`, for which both ways to decode are looked at, and other k.
+        method: what would be run. Default: `Vote()`. All odds of a vote are those of the form that would really run:
+            what is opened, what ballots say, how a sum is decoded, and what its prior adds.
         seal: how contributions stay hidden. Default: `Masked()`; `Curator()` for a method that asks about hidden sums.
         pinned: whether identities will be pinned.
         ledger: the ledger that would be charged; it is read only.
@@ -83,6 +85,15 @@ def plan(
     books = _books(ledger, allowed)
     prospect = Prospect(settled, rule_of(ledger, allowed), books, assume or {}, pinned, repetitions, seed, observer)
     return settled.method.plan(prospect)
+
+
+def believed(voters: float) -> Prior:
+    """A prior of so many voters about candidates of which only the number is known: a belief in one of them.
+
+    Args:
+        voters: how many it counts as.
+    """
+    return Prior.near({"x": 0.5, "y": 0.5}, voters, source="a prior that is planned")
 
 
 def _stand_in(size: int) -> Candidates:

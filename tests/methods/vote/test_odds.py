@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
 import hushtune as ht
 from experiments.dp_hype.simulation import success as drawn_success
 from hushtune.methods.vote import odds
-from hushtune.methods.vote.odds import Agreement, bound, counts, loudest, skellam_cdf, smooth_success, success
+from hushtune.methods.vote.ballots import SoftVotes
+from hushtune.methods.vote.odds import Agreement, bound, counts, loudest, skellam_cdf, success
 
 
 def rng() -> np.random.Generator:
@@ -100,10 +104,14 @@ def test_the_bound_is_the_published_formula_where_that_is_the_lower_one() -> Non
     assert bound(np.array([[5, 9]]), 2, 4.0) == 1.0
 
 
-def test_smooth_decoding_finds_a_region() -> None:
-    grid = ht.Space(x=ht.Float(0, 1), y=ht.Float(0, 1)).grid(x=5, y=5)
-    found = counts(60, 25, [4], Agreement(4, 0.3), 20, rng())[4]
-    assert smooth_success(found, 4, 4 * 60, 15.0**2, grid, rng()) > 0.8
+@pytest.mark.parametrize("shift", [0.0, 5.0, -3.0])
+def test_simulated_scores_are_those_of_ballots(shift: float) -> None:
+    losses = np.random.default_rng(0).normal(shift, 1.0, 12)
+    candidates = ht.Space(x=ht.Float(0, 1)).grid(x=12)
+    query = SoftVotes(candidates, 0)
+    party: Any = SimpleNamespace(losses=lambda configs, seed: losses)
+    (drawn,) = odds._scores(losses[None].astype(np.float32), query.bound.norm).values()
+    assert np.abs(drawn[0] - query.answer(party)).max() <= 1  # floats of 32 bits
 
 
 def test_bad_agreements() -> None:

@@ -251,13 +251,10 @@ class Vote(Method):
         return (self.query(candidates, 0).bound,)
 
     def plan(self, prospect: Prospect) -> Plan:
-        """The odds of a good choice: for votes, and for grades of winners; of other ballots noise and cost."""
-        from hushtune.methods.vote.plan import expect_votes
-        from hushtune.methods.vote.winners import expect_winner
+        """The odds of a good choice; of approvals noise and cost."""
+        from hushtune.methods.vote.plan import expect
 
-        if self.opens == "winner":
-            return expect_winner(prospect, self)
-        return expect_votes(prospect, self.voters_each) if self.ballot == "top" else prospect.costs()
+        return expect(prospect, self)
 
     def variants(self) -> Mapping[str, Vote]:
         """Both ways to decode the same sum; a winner needs none."""

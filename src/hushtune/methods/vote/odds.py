@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from hushtune.core.arrays import FloatArray, IntArray
 from hushtune.core.checks import integer, number
 from hushtune.core.errors import SettingError
-from hushtune.core.space import Candidates
-from hushtune.methods.decode import smooth
 from hushtune.methods.vote.ballots import grades_of
 
 _Key = TypeVar("_Key")
@@ -103,6 +101,23 @@ def totals(
     return {width: _normal_sums(grades, voters, agreement.good, repetitions, rng) for width, grades in pool.items()}
 
 
+def soft_totals(
+    voters: int,
+    candidates: int,
+    norm: int,
+    agreement: Agreement,
+    repetitions: int,
+    rng: np.random.Generator,
+    most: int = MOST_LOSSES,
+) -> IntArray:
+    """The same for scores that are centred and scaled to one norm, in steps of an integer grid."""
+    cast = partial(_scores, norm=norm)
+    if voters * candidates * repetitions <= most:
+        return _summed(voters, candidates, cast, agreement, repetitions, rng)[norm]
+    pool = cast(_losses(_pool_size(candidates), candidates, agreement, rng))[norm]
+    return _normal_sums(pool, voters, agreement.good, repetitions, rng)
+
+
 def _summed(
     voters: int,
     candidates: int,
@@ -143,6 +158,13 @@ def _grades(losses: FloatArray, widths: Sequence[float], best: int) -> Mapping[f
     return {width: grades_of(losses, width, best) for width in widths}
 
 
+def _scores(losses: FloatArray, norm: int) -> Mapping[int, IntArray]:
+    """Minus the losses, centred, scaled to a norm and rounded towards zero; shape (voters, candidates)."""
+    scores = losses.mean(axis=1, keepdims=True) - losses
+    size = np.maximum(np.linalg.norm(scores, axis=1, keepdims=True), 1e-30)
+    return {norm: np.trunc(scores * (norm / size)).astype(np.int64)}
+
+
 def _pool_size(candidates: int) -> int:
     return min(_POOL, max(1_000, _AT_ONCE // candidates))
 
@@ -177,15 +199,18 @@ def _normal_sums(
     pairs = np.array([[np.mean(one * other) for other in sums] for one in sums])
     pairs -= np.diag([one.mean() for one in squares])
     ways = np.outer(sizes, sizes) - np.diag(sizes)
-    between = np.divide(pairs, ways, out=np.zeros((2, 2)), where=ways > 0)
-    group = (np.arange(candidates) >= good).astype(int)
-    mean, covariance = moments[0][group], between[np.ix_(group, group)]
-    np.fill_diagonal(covariance, moments[1][group])
-    covariance -= np.outer(mean, mean)
-    values, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(0, values))
-    drawn = voters * mean + np.sqrt(voters) * rng.standard_normal((repetitions, candidates)) @ root.T
-    rounded: IntArray = np.rint(drawn).astype(np.int64)
+    between = np.divide(pairs, ways, out=np.zeros((2, 2)), where=ways > 0) - np.outer(moments[0], moments[0])
+    own = moments[1] - moments[0] ** 2 - np.diag(between)  # what a candidate does not share with others of its kind
+    means = between + np.diag(own / np.maximum(1, sizes))  # covariance of the two kinds' means
+    values, vectors = np.linalg.eigh(means)
+    centres = rng.standard_normal((repetitions, 2)) @ (vectors * np.sqrt(np.maximum(0, values))).T
+    parted = []
+    for at, size in enumerate(sizes):
+        apart = rng.standard_normal((repetitions, size)) * math.sqrt(max(0.0, own[at]))
+        if size:
+            apart += centres[:, at : at + 1] - apart.mean(axis=1, keepdims=True)
+        parted.append(voters * moments[0][at] + math.sqrt(voters) * apart)
+    rounded: IntArray = np.rint(np.concatenate(parted, axis=1)).astype(np.int64)
     return rounded
 
 
@@ -240,6 +265,17 @@ def skellam_cdf(variance: float) -> tuple[int, FloatArray]:
 def success(found: IntArray, good: int, variance: float) -> float:
     """The chance that the largest noisy count is a good candidate's, averaged over the counts.
 
+    Args:
+        found: as `counts` gives it.
+        good: how many come first.
+        variance: of the noise on each count.
+    """
+    return float(chances(found, good, variance).mean())
+
+
+def chances(found: IntArray, good: int, variance: float) -> FloatArray:
+    """The same for each vote, shape (repetitions,).
+
     Exact for Skellam noise but for ties of a good and a bad candidate, which each wins half of. Whichever is largest,
     only how many candidates have a count matters, not which: P[no bad one is above x] is a product over counts.
 
@@ -249,10 +285,11 @@ def success(found: IntArray, good: int, variance: float) -> float:
         variance: of the noise on each count.
     """
     if good == found.shape[1]:
-        return 1.0
+        return np.ones(len(found))
     if variance == 0:
         ahead = found[:, :good].max(axis=1) - found[:, good:].max(axis=1)
-        return float(np.mean((1 + np.sign(ahead)) / 2))
+        half: FloatArray = (1 + np.sign(ahead)) / 2
+        return half
     far, _ = skellam_cdf(variance)
     best = found.max(axis=1)
     step = -(-(int(best.max()) - int(best.min()) + 3 * far) // _FINEST)  # 1, unless votes alone differ by thousands
@@ -268,7 +305,8 @@ def success(found: IntArray, good: int, variance: float) -> float:
         for part in (found[:, :good], found[:, good:])
     )
     wins = np.diff(no_good, axis=1) * (no_bad[:, 1:] + no_bad[:, :-1]) / 2
-    return float(np.clip(wins.sum(axis=1), 0.0, 1.0).mean())
+    each: FloatArray = np.clip(wins.sum(axis=1), 0.0, 1.0)
+    return each
 
 
 def _how_many(found: IntArray, lowest: int, width: int) -> FloatArray:
@@ -277,30 +315,6 @@ def _how_many(found: IntArray, lowest: int, width: int) -> FloatArray:
     at = row * width + (found[row, column] - lowest)
     counted: NDArray[np.intp] = np.bincount(at, minlength=len(found) * width)
     return counted.reshape(len(found), width).astype(np.float64)
-
-
-def smooth_success(
-    found: IntArray, good: int, cast: int, variance: float, candidates: Candidates, rng: np.random.Generator
-) -> float:
-    """The same for smooth decoding, if good candidates lie together: around a random centre, the nearest ones.
-
-    Noise is drawn here, in the normal approximation: what smoothing makes of it has no formula.
-    """
-    hits = 0
-    for row in found:
-        place = _region(candidates.encoded, good, rng)
-        noisy = np.empty(len(row))
-        noisy[place] = row + np.rint(rng.normal(0.0, math.sqrt(variance), row.shape))
-        hits += int(smooth(noisy, cast, variance, candidates).best in set(place[:good].tolist()))
-    return hits / len(found)
-
-
-def _region(encoded: FloatArray, good: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """An order of all candidates whose first `good` ones lie together, the rest in random order."""
-    centre = encoded[rng.integers(len(encoded))]
-    distance = ((encoded - centre) ** 2).sum(axis=1) + rng.random(len(encoded)) * 1e-9
-    order = np.argsort(distance)
-    return np.concatenate([order[:good], rng.permutation(order[good:])])
 
 
 def bound(found: IntArray, good: int, variance: float) -> float:
