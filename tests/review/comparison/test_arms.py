@@ -354,3 +354,42 @@ def test_a_passing_store_knows_what_is_kept_and_keeps_no_searches(tmp_path: Path
     assert kept.has_failure("d", "o", 0, "a")
     passing.put_search("d", "o", "other", 0, [({"x": 1}, 0.5)])
     assert kept.get_search("d", "o", "other") == []
+
+
+def test_a_priors_own_choice_stands_beside_and_equal_labels_are_told_apart(
+    make_clients: Make, candidates: ht.Candidates, tmp_path: Path
+) -> None:
+    near, far = ht.Prior.near({"x": 0.3}, 4), ht.Prior.near({"x": 1.0}, 4, source="an old table")
+    methods = [ht.Vote(opens="winner", prior=prior) for prior in (near, far, None)]
+    found = compared(make_clients, candidates, methods=methods, seals=[ht.Curator(), ht.Quorum()], folder=tmp_path)
+    assert len({arm.method for arm in found.arms}) == 3
+    assert found.arms[4].method == 'vote(opens=winner, prior=4 voters, from "an old table")'
+    by_prior = {arm.method: dict(arm.beside) for arm in found.ran}
+    own, old, none = by_prior.values()
+    assert none == {}
+    assert own["the public prior alone"] > old["the public prior alone"]
+    text = found.table()
+    assert "Without asking anybody:\n" in text
+    assert f'the public prior alone chooses {{"x": 1.0}}, which scores {old["the public prior alone"]:.3f}' in text
+    again = ht.Comparison.load(tmp_path)
+    assert again.table() == text
+    assert {arm.method: dict(arm.beside) for arm in again.ran} == by_prior
+    assert "Without asking anybody" in ht.report(tmp_path).read_text()
+
+
+def test_records_have_the_methods_own_voters_and_it_is_said(candidates: ht.Candidates) -> None:
+    rng = np.random.default_rng(0)
+    clients = [ht.Client((np.zeros((60, 1)), rng.normal(0.3, 0.02, 60)), distance) for _ in range(4)]
+    privacy = ht.Privacy(2.0, unit="record")
+    found = compared(
+        lambda _: clients,
+        candidates,
+        methods=[ht.Vote(), ht.Vote(voters=2)],
+        seals=[ht.Masked(), ht.Quorum()],
+        privacies=[privacy],
+    )
+    usual, _, two, _ = found.ran
+    assert usual.voters > two.voters == 2
+    assert usual.guarantee == f"2 per record, {usual.voters} voters each"
+    assert found.rows[0]["voters"] == usual.voters
+    assert f"2 per record, {usual.voters} voters each" in found.table()

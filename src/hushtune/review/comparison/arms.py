@@ -125,6 +125,7 @@ class _Work:
 
     def __post_init__(self) -> None:
         self._federation = self._simulated()
+        self._methods: list[Method] = []
         self._references: dict[tuple[Search, Candidates], Reference] = {}
 
     def _simulated(self) -> LocalFederation:
@@ -151,13 +152,15 @@ class _Work:
             self._federation.score(self.search, self.domain, self.observer, private=False)
         found = []
         with self.observer.phase("comparing", len(combinations)) as advance:
+            for method, _, _ in combinations:
+                self._methods += [method] if method not in self._methods else []
             for combination in combinations:
                 found.append(self._arm(*combination))
                 advance(1)
         return found
 
     def _arm(self, method: Method, seal: Seal, privacy: Privacy | None) -> Arm:
-        labels = label_of(method), label_of(seal)
+        labels = self._label_of(method), label_of(seal)
         try:
             study = Study(self.domain, method, privacy, seal, self.search).settled(len(self.clients))
             final, facts = study.method, study.facts
@@ -167,7 +170,14 @@ class _Work:
         except (SettingError, MissingExtraError) as error:
             return Arm(*labels, privacy, refused=str(error))
         scores = self._scores(final, facts, result, folder)
-        return Arm(*labels, privacy, result, scores, folder.name if folder is not None else None)
+        kept = folder.name if folder is not None else None
+        return Arm(*labels, privacy, result, scores, kept, beside=self._beside(final, facts))
+
+    def _label_of(self, method: Method) -> str:
+        """Its label; with where its prior comes from, if another method has the same."""
+        label, prior = label_of(method), getattr(method, "prior", None)
+        alike = [other for other in self._methods if label_of(other) == label]
+        return label if len(alike) < 2 or prior is None else label.replace(str(prior), prior.words, 1)
 
     def _folder(self, final: Method, facts: Facts) -> Path | None:
         """One folder per arm, named after it and after everything that its outcome depends on."""
@@ -219,6 +229,14 @@ class _Work:
         if kept is not None:
             replace(kept, json.dumps(scores) + "\n")
         return scores
+
+    def _beside(self, final: Method, facts: Facts) -> dict[str, float]:
+        """The reference's scores of what results show beside the chosen config, such as a prior's own choice."""
+        configs = final.beside(facts.candidates)
+        if self.simulation.reference is None or not configs:
+            return {}
+        reference = self._reference(facts)
+        return {name: reference.of(config) for name, config in configs.items()}
 
     def _chosen(self, final: Method, facts: Facts, result: Result) -> Iterator[Config]:
         if facts.privacy is None:

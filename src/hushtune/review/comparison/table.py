@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from hushtune._version import __version__
 from hushtune.core.errors import SettingError
-from hushtune.core.words import as_set, up
+from hushtune.core.words import as_set, counted, up
 from hushtune.privacy.guarantee import Privacy
 from hushtune.run.disclosures import CHOSEN, OF_EACH, Disclosure
 from hushtune.run.result import Result
@@ -38,6 +38,7 @@ class Arm:
         scores: of the configs chosen over draws of the noise, on the simulation's reference.
         folder: of the run, if one was kept.
         refused: why there is no result.
+        beside: scores of the configs that a result shows beside the chosen one, by name: what a prior alone chooses.
     """
 
     method: str
@@ -47,13 +48,20 @@ class Arm:
     scores: tuple[float, ...] = ()
     folder: str | None = None
     refused: str | None = None
+    beside: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def voters(self) -> int:
+        """How many voters each client is."""
+        return 1 if self.result is None else self.result.method.voters_each
 
     @property
     def guarantee(self) -> str:
         """Epsilon, or "exact"; and what else is not the default's."""
         if self.privacy is None:
             return EXACT
-        return f"{as_set(self.privacy.epsilon)}{self.terms}"
+        each = f", {counted(self.voters, 'voter')} each" if self.privacy.unit == "record" and self.result else ""
+        return f"{as_set(self.privacy.epsilon)}{self.terms}{each}"
 
     @property
     def terms(self) -> str:
@@ -75,6 +83,18 @@ class Arm:
     def deviation(self) -> float | None:
         """The scores' standard deviation over draws of the noise; None with fewer than two."""
         return float(np.std(self.scores, ddof=1)) if len(self.scores) > 1 else None
+
+    @property
+    def alone(self) -> tuple[str, ...]:
+        """What would be chosen without asking anybody, in words: by a prior alone."""
+        if self.result is None:
+            return ()
+        found = self.result.method.beside(self.result.candidates)
+        return tuple(
+            f"{name} chooses {json.dumps(config)}"
+            + (f", which scores {self.beside[name]:.3f}" if name in self.beside else "")
+            for name, config in found.items()
+        )
 
     @property
     def disclosures(self) -> tuple[Disclosure, ...]:
@@ -110,6 +130,7 @@ class Arm:
         return {
             **told,
             "config": result.config,
+            "voters": self.voters,
             "score": self.score,
             "deviation": self.deviation,
             "spent": result.spent.epsilon if privacy is not None else None,
@@ -149,7 +170,9 @@ class Comparison:
 
     def table(self) -> str:
         """As text: a line per arm, then what is opened by each method, then what was refused and why."""
-        lines = [_line(_HEADS), *(_line(_cells(arm)) for arm in self.ran)]
+        lines = _aligned([_HEADS, *(_cells(arm) for arm in self.ran)])
+        if beside := dict.fromkeys(f"  {arm.method}: {words}" for arm in self.ran for words in arm.alone):
+            lines += ["", "Without asking anybody:", *beside]
         lines += ["", "What everybody sees who reads the result:"]
         seen = dict.fromkeys(f"  {arm.method}, seal '{arm.seal}': {arm.all_see}" for arm in self.ran)
         lines += seen
@@ -171,6 +194,7 @@ class Comparison:
                 "scores": list(arm.scores),
                 "folder": arm.folder,
                 "refused": arm.refused,
+                "beside": dict(arm.beside),
             }
             for arm in self.arms
         ]
@@ -230,15 +254,18 @@ def _arm(raw: dict[str, Any], folder: Path) -> Arm:
     place = folder / ARMS / str(raw["folder"])
     if place.resolve() != folder.resolve() / ARMS / place.name:
         raise SettingError(f"{folder / FILE} must name folders below {ARMS}/, but got {raw['folder']!r}")
-    return Arm(method, seal, privacy, Result.load(place), scores, place.name)
+    told = raw.get("beside", {})
+    beside = dict(zip(told, checked_scores(told.values()), strict=True))
+    return Arm(method, seal, privacy, Result.load(place), scores, place.name, beside=beside)
 
 
-_WIDTHS = (34, 10, 8, 16, 8, 9, 12, 9, 0)
 _HEADS = ("method", "seal", "epsilon", "score", "spent", "messages", "bytes", "seconds", "the server also sees")
 
 
-def _line(cells: tuple[str, ...]) -> str:
-    return "".join(f"{cell:{width}}  " if width else cell for cell, width in zip(cells, _WIDTHS, strict=True)).rstrip()
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Each row as a line, with columns as wide as they must be."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def _cells(arm: Arm) -> tuple[str, ...]:

@@ -59,7 +59,10 @@ def _table(found: Comparison) -> str:
         f"the same for all combinations; of the only one chosen, where there is none.{known} Messages and bytes: of an "
         "average client, both ways. Seconds: of the whole federation in this process, without scoring."
     )
-    return note(words) + table(heads, rows)
+    beside = dict.fromkeys(
+        f"Without asking anybody: {words} ({arm.method})." for arm in found.ran for words in arm.alone
+    )
+    return note(words) + table(heads, rows) + (listing(list(beside)) if beside else "")
 
 
 def _learned(found: Comparison) -> str:
