@@ -372,6 +372,7 @@ def test_plan_says_what_to_expect_and_touches_nothing(hushtune: Hushtune, tmp_pa
 
 def test_plan_says_what_a_winner_alone_takes(hushtune: Hushtune, home: Path) -> None:
     given = ("plan", "--clients", "30", "--candidates", "30", "--repetitions", "20", "--set", "opens=winner")
+    given = (*given, "--set", "ballot=top")
     shown = hushtune(*given, "--seal", "curator", "--delta", "0")
     assert shown.returncode == 0, shown.stderr
     for part in (

@@ -18,7 +18,7 @@ from hushtune.privacy.noise.base import Noise
 PURE = ht.Privacy(0.25, 0)
 
 
-def plan(*arguments: Any, method: ht.Vote = ht.Vote(opens="winner"), **settings: Any) -> VotePlan:  # noqa: B008
+def plan(*arguments: Any, method: ht.Vote = ht.Vote(ballot="top", opens="winner"), **settings: Any) -> VotePlan:  # noqa: B008
     found = ht.plan(*arguments, method=method, **{"privacy": PURE, "observer": ht.Silent(), **settings})
     assert isinstance(found, VotePlan)
     return found
@@ -47,9 +47,9 @@ def test_with_delta_0_no_sum_is_offered() -> None:
 
 
 def test_records_are_voters() -> None:
-    few = plan(5, 40, privacy=ht.Privacy(0.5, 0, "record"), method=ht.Vote(voters=20, opens="winner"))
+    few = plan(5, 40, privacy=ht.Privacy(0.5, 0, "record"), method=ht.Vote(voters=20, ballot="top", opens="winner"))
     assert few.success == pytest.approx(plan(100, 40, privacy=ht.Privacy(0.5, 0)).success, abs=0.03)
-    assert [other.what for other in few.instead][-1] == "unit 'client', 1 voter per client, k = 12"
+    assert [other.what for other in few.instead][-2] == "unit 'client', 1 voter per client, k = 12"
 
 
 @pytest.mark.statistical

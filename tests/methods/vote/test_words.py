@@ -28,7 +28,7 @@ RECORDS = ht.Privacy(1.0, unit="record")
             "largest entry is taken (decode=argmax); 1 vote per ballot (k = 1)",
         ),
         (ht.Vote(ballot="soft"), ht.Masked(), "(decode=smooth); ballots of centred scores (ballot=soft)"),
-        (ht.Vote(), ht.Quorum(), "only the winner is opened; 4 votes per ballot (k = 4)"),
+        (ht.Vote(ballot="top"), ht.Quorum(), "only the winner is opened; 4 votes per ballot (k = 4)"),
         (ht.Vote(ballot="soft"), ht.Quorum(), "only the winner is opened; grades up to 3 (ballot=soft), width 0.25"),
     ],
     ids=["smooth", "argmax", "scores", "winner", "grades"],

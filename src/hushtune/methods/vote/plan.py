@@ -310,6 +310,8 @@ def _others(prospect: Prospect) -> Iterator[tuple[str, dict[str, Any]]]:
 def _forms(vote: Any, given: Any, privacy: Privacy) -> Iterator[tuple[str, dict[str, Any]]]:
     """Other forms under the same seal."""
     if vote.opens == "winner":
+        ballot = "soft" if vote.ballot == "top" else "top"
+        yield f"ballot={ballot}", {"method": replace(given, ballot=ballot, k=None, width=None, grades=None)}
         if privacy.delta:  # no sum is private without
             plain = {"ballot": "top"} if given.prior is not None else {}  # scores in a sum take no prior
             other = replace(given, opens="sum", k=None, width=None, grades=None, **plain)
