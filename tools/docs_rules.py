@@ -209,6 +209,10 @@ RULES = (
     _experiment("mhe", "--clients 10"),
     _experiment("quorum .*--ballot dbscan", "", why="as it is"),
     _experiment("quorum", "--clients 20"),
+    _experiment(
+        "records",
+        "--data digits --clients 5 --split iid --seeds 0 --voters 2 --epsilon 1 --draws 5 --measured runs/measured",
+    ),
     _experiment("bars", "--only plan", why="one bar"),
 )
 

@@ -144,7 +144,7 @@ class _Federation:
         return float(np.mean(self._votes[case].accuracies(vote, _privacy(epsilon), seal, draws)[1]))
 
     def _draws(self, arm: str) -> int:
-        """Smoothing takes long."""
+        """Of the noise; smoothing a sum takes longest."""
         return self._experiment.draws * (1 if arm == SUM else _WINNERS)
 
 

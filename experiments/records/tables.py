@@ -48,6 +48,7 @@ def mean(found: Sequence[Row], name: str = "accuracy", **wanted: Any) -> float |
 
 def _lines(found: Sequence[Row]) -> Iterator[str]:
     seeds = sorted({row["seed"] for row in found})
+    yield "# Few large clients: all tables\n"
     yield f"Balanced accuracy of what is chosen, means over draws of the noise and seeds {', '.join(map(str, seeds))}."
     yield from _goal(found)
     for arm in ARMS:
