@@ -156,7 +156,7 @@ class LocalFederation(Federation):
             fingerprint(objective)  # refuses what cannot be told apart in the trial cache
             check_space(objective, space)
             check_data(objective, data)
-            for_part(objective, parts.voters)  # refuses what is no objective
+            for_part(copy.deepcopy(objective), parts.voters)  # refuses what is no objective
 
     def check_ledgers(self, charge: Charge, needed: int) -> None:
         """Refuses a run that too few clients' own ledgers allow, before anybody spends time on scoring."""
