@@ -15,8 +15,8 @@ from hushtune.methods.vote.advice import GRID
 def test_the_form_that_fits_stands_first_and_what_the_other_needs_is_found() -> None:
     found = plan(100, 60, privacy=ht.Privacy(0.25), method=ht.Vote(ballot="top"))
     told = re.fullmatch(
-        r"With 100 clients at epsilon 0\.25: seal 'quorum' fits \((?:more than )?9\d%; 90% from epsilon (\S+) on\); for "
-        r"90% seal 'masked' needs epsilon (\S+)\.",
+        r"With 100 clients at epsilon 0\.25: seal 'quorum' fits \((?:more than )?9\d%; 90% from epsilon (\S+) on\); "
+        r"for 90% seal 'masked' needs epsilon (\S+)\.",
         found.advice,
     )
     assert told is not None, found.advice
