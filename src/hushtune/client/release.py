@@ -409,7 +409,7 @@ def _check(request: Request, due: Due, party: Party, roster: Roster) -> None:
             raise RefusedError("a form of a sum is computed by a seal that can, and without epsilon only")
     seal.agree(party.policy, due, clients)
     if request.voters > 1 and party.client.trials is not None:
-        raise RefusedError("a client that brings trials of all its rows does not split them")
+        raise RefusedError("a client that brings trials of all its rows does not split them; use voters=1")
     if request.privacy is not None:
         if request.privacy.unit == "client" and request.voters != 1:
             raise RefusedError(f"a client has one voter if unit is 'client', but got voters={request.voters}")

@@ -115,7 +115,7 @@ class Parts:
         if not sized or isinstance(data, str | bytes):
             raise SettingError(
                 f"voters={self.voters} needs rows: a list, an array, a table, Rows(X, y), or whatever has `len` and "
-                f"`take`, but got {type(data).__name__}"
+                f"`take`, but got {type(data).__name__}; without, use voters=1"
             )
         if self.neighbours == "add-remove" and _columns(data) is None and getattr(data, "subjects", None) is None:
             raise SettingError(

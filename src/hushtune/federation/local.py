@@ -143,7 +143,7 @@ class LocalFederation(Federation):
             if parts.voters > 1 and trials is not None:
                 raise SettingError(
                     f"voters={parts.voters} splits a client's rows, but client '{party.id}' brings an Optuna study, "
-                    "whose trials are of all its rows"
+                    "whose trials are of all its rows; use voters=1"
                 )
             if objective is None or not party.loaded():
                 continue
