@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from experiments.choice import commands as choice
 from experiments.dp_fts_de import commands as dp_fts_de
 from experiments.dp_hype import commands as dp_hype
 from experiments.flora import commands as flora
@@ -23,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (dp_hype, flora, privtuna, dp_fts_de, propose_test, quorum, records, speed):
+for commands in (choice, dp_hype, flora, privtuna, dp_fts_de, propose_test, quorum, records, speed):
     app.add_typer(commands.app)
 
 

@@ -162,17 +162,22 @@ def interval(values: Sequence[float]) -> dict[str, float]:
     return {"accuracy": round(mean, 4), "low": round(mean - half, 4), "high": round(mean + half, 4)}
 
 
-def ratios(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def ratios(found: Sequence[Mapping[str, Any]], ours: str = OURS, published: str = PUBLISHED) -> list[dict[str, Any]]:
     """At equal accuracy, how many times the budget of ours the published form needs, for each of its epsilons.
 
     The epsilon at which ours reaches the published accuracy, less half a point, is read off between the measured ones,
     on a log scale; if ours reaches it at the smallest epsilon already, the ratio is a lower bound.
+
+    Args:
+        found: rows of an experiment.
+        ours: the arm whose budget is asked for.
+        published: the arm whose accuracy is to be reached.
     """
     rows_ = []
     for name in dict.fromkeys(row["name"] for row in found):
-        lines = {arm: _line(found, name, arm) for arm in (OURS, PUBLISHED)}
-        for epsilon, accuracy in lines[PUBLISHED]:
-            need = _reached(lines[OURS], accuracy - EQUAL)
+        lines = {arm: _line(found, name, arm) for arm in (ours, published)}
+        for epsilon, accuracy in lines[published]:
+            need = _reached(lines[ours], accuracy - EQUAL)
             if need is not None:
                 rows_.append(
                     {
@@ -181,7 +186,7 @@ def ratios(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                         "accuracy": accuracy,
                         "epsilon ours": round(need, 4),
                         "budget ratio": round(epsilon / need, 2),
-                        "at least": need == lines[OURS][0][0],
+                        "at least": need == lines[ours][0][0],
                     }
                 )
     return rows_

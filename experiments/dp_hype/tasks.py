@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,8 @@ from hushtune.client.search.base import LARGEST_SEED, Search
 from hushtune.core.arrays import FloatArray
 from hushtune.core.checks import integer
 from hushtune.core.errors import SettingError
-from hushtune.core.files import archive, replace, unarchive
+from hushtune.core.files import archive, unarchive
+from hushtune.core.files import replace as replace_file
 from hushtune.core.fingerprint import fingerprint
 from hushtune.core.observer import Observer
 from hushtune.core.space import Candidates, Float, Space
@@ -68,18 +69,61 @@ def cifar10() -> nn.Module:
     return nn.Sequential(*first, *second, nn.Flatten(), nn.Dropout(0.25), nn.Linear(512, 10))
 
 
+def emnist() -> nn.Module:
+    """The network for MNIST, with as many outputs as EMNIST has classes."""
+    return nn.Sequential(*list(mnist())[:-1], nn.Linear(288, 62))
+
+
 def digits() -> nn.Module:
     """For a first look: needs no data but what scikit-learn brings."""
     return nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 10))
 
 
+def table(columns: int) -> Callable[[], nn.Module]:
+    """For a table of numbers and two classes.
+
+    Args:
+        columns: how many features it has.
+    """
+
+    def module() -> nn.Module:
+        wide = nn.Sequential(nn.Linear(columns, 64), nn.ReLU(), nn.Dropout(0.2))
+        return nn.Sequential(*wide, nn.Linear(64, 64), nn.ReLU(), nn.Dropout(0.2), nn.Linear(64, 1))
+
+    return module
+
+
+def evened(data: Split) -> Split:
+    """Each feature less its median, in quartile ranges of the training rows, and at most 5 of them from 0.
+
+    Args:
+        data: whose features have scales of their own, and values far out.
+    """
+    low, middle, high = np.quantile(data.train.X, (0.25, 0.5, 0.75), axis=0)
+    width = np.where(high > low, high - low, 1.0)
+    return Split(*(replace(rows, X=np.clip((rows.X - middle) / width, -5, 5)) for rows in (data.train, data.test)))
+
+
 @dataclass(frozen=True)
 class Task:
-    """A network, and what its clients do with it."""
+    """A network, what its clients do with it, and what is done to the features before they are handed out."""
 
     module: Callable[[], nn.Module]
     loss: str = "cross_entropy"
     epochs: int = 5
+    features: Callable[[Split], Split] | None = None
+
+    def load(self, name: str, rows: int | None, seed: int, observer: Observer) -> Split:
+        """The data set, ready to be split among clients.
+
+        Args:
+            name: of the data set.
+            rows: training rows in all; None for all there are.
+            seed: of the draw of rows.
+            observer: who watches while it is fetched.
+        """
+        found = load(name, rows=rows, seed=seed, observer=observer)
+        return found if self.features is None else self.features(found)
 
 
 TASKS = {
@@ -87,6 +131,9 @@ TASKS = {
     "cifar10": Task(cifar10, epochs=10),
     "adult": Task(adult, loss="logistic"),
     "digits": Task(digits),
+    "eeg": Task(table(14), loss="logistic", features=evened),
+    "electricity": Task(table(8), loss="logistic", features=evened),
+    "emnist": Task(emnist),
 }
 
 
@@ -128,7 +175,7 @@ class Measured:
     Args:
         case: which one.
         candidates: p of them.
-        parties: the clients, with a trial of every candidate.
+        federation: the clients, with a trial of every candidate.
         accuracy: of the model that federated training with a candidate gives, on test rows, shape (p,).
         seconds: of scoring and of training; of an earlier run if that did it.
         passes: rows of data that went through a network, forward and back, if each candidate is counted alone.
@@ -136,17 +183,30 @@ class Measured:
 
     case: Case
     candidates: Candidates
-    parties: list[Party]
+    federation: LocalFederation
     accuracy: FloatArray
     seconds: dict[str, float]
     passes: dict[str, int]
+
+    @property
+    def parties(self) -> list[Party]:
+        """The clients, in the federation's order."""
+        return list(self.federation.parties.values())
+
+    def losses(self, seed: int) -> FloatArray:
+        """Of all clients on all candidates, shape (clients, p); NaN for what failed.
+
+        Args:
+            seed: of the trials that are there.
+        """
+        return np.array([party.losses(self.candidates.configs, seed) for party in self.parties])
 
 
 def measure(case: Case, folder: Path, jobs: int | None, observer: Observer) -> Measured:
     """Scores all candidates on all clients and trains with each of them, unless the folder has it."""
     task, candidates, own = TASKS[case.data], grid(), folder / case.name
     objective = TorchObjective(task.module, loss=task.loss, epochs=task.epochs)
-    data = load(case.data, rows=case.rows, seed=case.seed, observer=observer)
+    data = task.load(case.data, case.rows, case.seed, observer)
     parts = shares(case.split, data.train, case.clients, case.seed)
     federation = LocalFederation([Client(rows, objective) for rows in parts], own, None, case.seed, jobs)
     kept = _Kept(own / "measured.npz", fingerprint([asdict(case), objective, candidates.text, ROUNDS]))
@@ -161,7 +221,7 @@ def measure(case: Case, folder: Path, jobs: int | None, observer: Observer) -> M
     return Measured(
         case,
         candidates,
-        list(federation.parties.values()),
+        federation,
         kept.found["accuracy"],
         {name: float(kept.found[name]) for name in ("scoring", "training")},
         {"scoring": one, "training": one * ROUNDS},
@@ -200,4 +260,4 @@ class _Kept:
 
     def write(self, scoring: float, training: float, accuracy: FloatArray) -> None:
         self.found = {"key": self._key, "scoring": scoring, "training": training, "accuracy": accuracy}
-        replace(self._path, archive(self.found))
+        replace_file(self._path, archive(self.found))

@@ -12,7 +12,7 @@ STYLE = (
     "text{font:13px system-ui,sans-serif;fill:#1b2733}.grid{stroke:#d5dde5}.line{fill:none;stroke-width:2}"
     ".dashed{stroke-dasharray:2 4;stroke-width:1.5}.level{stroke:#718096}"
     + "".join(f".s{i}{{stroke:{c};fill:{c}}}" for i, c in enumerate(COLOURS))
-    + ".line{fill:none}@media (prefers-color-scheme:dark){text{fill:#e8eef4}.grid{stroke:#33424f}}"
+    + ".line{fill:none}.band{stroke:none;fill-opacity:.2}@media (prefers-color-scheme:dark){text{fill:#e8eef4}.grid{stroke:#33424f}}"
 )
 Points = Sequence[tuple[float, float]]
 
@@ -105,6 +105,13 @@ def whisker(area: Area, x: Axis, y: Axis, at: float, ends: tuple[float, float], 
     """An interval around a point of a series."""
     (left, low), (_, high) = (area.place(x, y, (at, end)) for end in ends)
     return f'<line class="s{series}" x1="{left:.1f}" y1="{low:.1f}" x2="{left:.1f}" y2="{high:.1f}"/>'
+
+
+def band(area: Area, x: Axis, y: Axis, ends: Sequence[tuple[float, float, float]], series: int) -> str:
+    """The intervals along a series as one surface: at each x the lower and the upper end."""
+    line = [(at, low) for at, low, _ in ends] + [(at, high) for at, _, high in reversed(ends)]
+    points = " ".join(f"{px:.1f},{py:.1f}" for px, py in (area.place(x, y, point) for point in line))
+    return f'<polygon class="s{series} band" points="{points}"/>'
 
 
 def bar(x: float, y: float, width: float, height: float, series: int = 0) -> str:
