@@ -19,11 +19,11 @@ app = typer.Typer()
 def choice(
     data: Annotated[
         str, typer.Option(help="Data sets, with commas.")
-    ] = "adult,digits,eeg,electricity,mnist,cifar10,emnist",
+    ] = "adult,mnist,electricity,digits,eeg,cifar10,emnist",
     clients: Annotated[str, typer.Option(help="Numbers of clients, e.g. 50,100,250.")] = "100",
     split: Annotated[str, typer.Option(help="Splits, e.g. iid,dirichlet:0.5.")] = "iid,dirichlet:0.5",
     epsilon: Annotated[str, typer.Option(help="inf: no noise.")] = "0.05,0.1,0.25,0.5,1,3,inf",
-    draws: Annotated[int, typer.Option(help="Draws of the noise.")] = 300,
+    draws: Annotated[int, typer.Option(help="Draws of the noise.")] = 200,
     every: Annotated[bool, typer.Option("--all", help="All ballots, priors, and what clients may do first.")] = False,
     out: Annotated[Path, typer.Option(help="Where tables go, and what is not kept is computed.")] = Path("runs/choice"),
     plot: Annotated[Path | None, typer.Option(help="Write the picture to this SVG file.")] = None,

@@ -279,9 +279,9 @@ def test_what_it_adds_is_in_what_clients_are_asked() -> None:
     privacy, prior = ht.Privacy(1.0, delta=0), ht.Prior([0, 1, 2, 3, 4], 9)
     facts = Facts(LINE, 10, privacy, ht.Quorum(), ht.Search())
     for method, added in (
-        (ht.Vote(), (0, 0, 3, 6, 9)),
+        (ht.Vote(ballot="top"), (0, 0, 3, 6, 9)),
         (ht.Vote(ballot="approval"), (0, 0, 3, 6, 9)),
-        (ht.Vote(ballot="soft"), (0, 0, 9, 18, 27)),
+        (ht.Vote(), (0, 0, 9, 18, 27)),
         (ht.NoisyMax(), tuple(part * STEPS for part in (0, 0, 3, 6, 9))),
     ):
         with_prior, without = replace(method, prior=prior).settled(facts), method.settled(facts)

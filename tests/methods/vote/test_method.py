@@ -203,9 +203,9 @@ class Computing(ht.Curator):
 SETTLED: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
     (ht.Masked(), {}, {"opens": "sum", "decode": "smooth", "k": 5, "tolerance": None}),
     (ht.Curator(), {}, {"opens": "sum", "decode": "smooth", "k": 5, "width": None}),
-    (ht.Curator(), {"opens": "winner"}, {"opens": "winner", "decode": None, "k": 10, "tolerance": None}),
-    (Computing(), {}, {"opens": "winner", "decode": None, "k": 10, "width": None, "grades": None}),
-    (Computing(), {"ballot": "soft"}, {"opens": "winner", "decode": None, "k": None, "width": 0.25, "grades": 3}),
+    (ht.Curator(), {"opens": "winner"}, {"opens": "winner", "decode": None, "ballot": "soft", "k": None, "grades": 3}),
+    (Computing(), {}, {"opens": "winner", "decode": None, "ballot": "soft", "k": None, "width": 0.5, "grades": 3}),
+    (Computing(), {"ballot": "top"}, {"opens": "winner", "decode": None, "k": 10, "width": None, "grades": None}),
     (Computing(), {"opens": "sum"}, {"opens": "sum", "decode": "smooth", "k": 5, "grades": None}),
     (Computing(), {"k": 60}, {"opens": "winner", "ballot": "top", "decode": None, "k": 60, "width": None}),
     (ht.Masked(), {"ballot": "approval"}, {"opens": "sum", "decode": "smooth", "k": 5, "tolerance": 0.01}),
@@ -234,8 +234,8 @@ def test_a_winner_needs_no_gaussian_estimate_of_its_noise(privacy: Any, monkeypa
     for size, k in ((1, 1), (6, 1), (15, 2), (100, 10), (1_000, 100)):
         grid = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=size)
         known = Facts(grid, 3, privacy, Computing(), ht.Search())
-        assert ht.Vote().settled(known).k == (k if privacy is None else max(1, round(0.3 * size)))
-        assert ht.Vote(ballot="soft").settled(known).width == (0.25 if privacy is None else 1)
+        assert ht.Vote(ballot="top").settled(known).k == (k if privacy is None else max(1, round(0.3 * size)))
+        assert ht.Vote().settled(known).width == (0.5 if privacy is None else 1)
 
 
 @pytest.mark.parametrize("seal", [ht.Masked(), ht.Clear(), ht.Threshold()], ids=lambda seal: seal.name)
@@ -258,18 +258,18 @@ def test_what_does_not_go_with_what_the_seal_opens_is_refused() -> None:
     ("clients", "privacy", "k", "width", "grades"),
     [
         (100, ht.Privacy(0.1, 0), 30, 1.0, 3),  # 5 voters for each 2 / epsilon
-        (140, ht.Privacy(0.1, 0), 20, 0.5, 3),  # 7
-        (100, ht.Privacy(0.1, 0, neighbours="zero-out"), 20, 0.5, 3),  # 10 for each 1 / epsilon
-        (359, ht.Privacy(0.1, 0), 20, 0.5, 3),
-        (360, ht.Privacy(0.1, 0), 10, 0.25, 3),
-        (3, None, 10, 0.25, 15),
+        (140, ht.Privacy(0.1, 0), 20, 1.0, 3),  # 7
+        (100, ht.Privacy(0.1, 0, neighbours="zero-out"), 20, 1.0, 3),  # 10 for each 1 / epsilon
+        (359, ht.Privacy(0.1, 0), 20, 1.0, 3),
+        (360, ht.Privacy(0.1, 0), 10, 0.5, 3),
+        (3, None, 10, 0.5, 15),
     ],
 )
 def test_what_a_winners_ballots_say_follows_from_public_numbers(
     clients: int, privacy: Any, k: int, width: float, grades: int
 ) -> None:
     known = Facts(GRID, clients, privacy, Computing(), ht.Search())
-    graded, voted = ht.Vote(ballot="soft").settled(known), ht.Vote().settled(known)
+    graded, voted = ht.Vote().settled(known), ht.Vote(ballot="top").settled(known)
     assert (graded.width, graded.grades, graded.k) == (width, grades, None)
     assert (voted.width, voted.grades, voted.k) == (None, None, k)
 
@@ -309,18 +309,17 @@ def test_records_have_as_many_voters_as_are_heard_and_have_rows(
     assert ht.Vote(rows=rows).settled(facts(GRID, clients, privacy)).voters_each == voters
 
 
-def test_winners_of_records_are_chosen_by_grades() -> None:
-    def ballot(method: ht.Vote, unit: str, seal: ht.Seal) -> str | None:
-        privacy = None if unit == "none" else ht.Privacy(1.0, unit=unit)  # type: ignore[arg-type]
+@pytest.mark.parametrize("privacy", [None, ht.Privacy(1.0), ht.Privacy(1.0, unit="record")])
+def test_winners_are_chosen_by_grades_unless_votes_are_asked_for(privacy: ht.Privacy | None) -> None:
+    def ballot(method: ht.Vote, seal: ht.Seal) -> str | None:
         return method.settled(Facts(GRID, 10, privacy, seal, ht.Search())).ballot
 
-    assert ballot(ht.Vote(), "record", ht.Quorum(nodes=3)) == "soft"
-    assert ballot(ht.Vote(opens="winner"), "record", ht.Curator()) == "soft"
-    assert ballot(ht.Vote(3), "record", ht.Quorum(nodes=3)) == "top"
-    assert ballot(ht.Vote(ballot="top"), "record", ht.Quorum(nodes=3)) == "top"
-    assert ballot(ht.Vote(), "client", ht.Quorum(nodes=3)) == "top"
-    assert ballot(ht.Vote(), "none", ht.Quorum(nodes=3)) == "top"
-    assert ballot(ht.Vote(), "record", ht.Masked()) == "top"
+    assert ballot(ht.Vote(), ht.Quorum(nodes=3)) == "soft"
+    assert ballot(ht.Vote(opens="winner"), ht.Curator()) == "soft"
+    assert ballot(ht.Vote(3), ht.Quorum(nodes=3)) == "top"
+    assert ballot(ht.Vote(ballot="top"), ht.Quorum(nodes=3)) == "top"
+    assert ballot(ht.Vote(opens="sum"), ht.Quorum(nodes=3)) == "top"
+    assert ballot(ht.Vote(), ht.Masked()) == "top"
 
 
 @pytest.mark.parametrize("privacy", [None, ht.Privacy(1.0)])

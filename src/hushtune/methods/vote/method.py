@@ -36,7 +36,7 @@ _KNOWN: dict[str, tuple[str | None, ...]] = {
 }
 _PUBLISHED_K = 5
 _SHARES = ((5.0, 0.0), (3.0, 0.1), (0.0, 0.15))  # voters per standard deviation of the noise -> share of candidates
-_WINNERS = ((18.0, 0.1, 0.25), (7.0, 0.2, 0.5), (0.0, 0.3, 1.0))  # see `_usual_for_winners`
+_WINNERS = ((18.0, 0.1, 0.5), (7.0, 0.2, 1.0), (0.0, 0.3, 1.0))  # see `_usual_for_winners`
 _TOLERANCE = 0.01  # above a voter's smallest loss
 _HEARD = 30  # voters for each ln(candidates) / epsilon
 _FEWEST_ROWS, _MOST_UNTOLD = 25, 20  # rows of a part; voters of a client that does not say how many rows it has
@@ -66,8 +66,8 @@ class Vote(Method):
     Args:
         k: votes per voter, between 1 and the number of candidates. Default: 5, as published; with decode="smooth", more
             if the noise is loud: 10% of the candidates if there are fewer than 5 voters per standard deviation of the
-            noise that k = 5 would need, 15% below 3; never more than half of them. With opens="winner": 10%, 20% or
-            30% of the candidates, the more the louder the noise is. All of this is public.
+            noise that k = 5 would need, 15% below 3; never more than half of them. With opens="winner" and votes: 10%,
+            20% or 30% of the candidates, the more the louder the noise is. All of this is public.
         voters: into how many parts each client splits its rows, from 1 to 10,000, with `Privacy(unit="record")`: every
             part scores the candidates and casts a ballot. For few large clients; 1: each client is one voter. Default:
             1; with unit "record" as few as are heard through the noise, by the numbers of clients and candidates and
@@ -76,13 +76,13 @@ class Vote(Method):
             20 voters.
         ballot: "top", one vote for each of the k best; "approval", one for each candidate whose loss is within
             `tolerance` of the voter's best, at most k; "soft", the voter's scores: centred and scaled to one norm, or
-            with opens="winner" grades that fall evenly from its best candidate on. Default: "top"; with opens="winner",
-            unit "record" and no k "soft": parts with few rows have many ties.
+            with opens="winner" grades that fall evenly from its best candidate on. Default: "soft" with opens="winner"
+            and no k, where more can be said at the same cost, else "top".
         decode: "smooth" smooths the noisy sum over the space of candidates first, which costs no privacy; "argmax"
             takes the largest entry. Default: "smooth"; with opens="winner" there is nothing to decode.
         tolerance: a difference of losses, 0 or more, for ballot="approval" (default: 0.01).
         width: where grades reach 0, for ballot="soft" with opens="winner": so far from the voter's best loss, as a
-            share of the way to its own median loss. Default: .25, .5 or 1, the more the louder the noise is.
+            share of the way to its own median loss. Default: .5, or 1 where the noise is loud.
         grades: the best grade there, from 1 to 15. Default: 3; 15 without epsilon, where nothing blurs finer ones.
         opens: "sum", the noisy sum of all ballots; "winner", only the place of its largest entry. Default: "winner"
             under a seal that computes it without anybody seeing the sums (`Quorum`), else "sum".
@@ -160,8 +160,7 @@ class Vote(Method):
             check_secret("opens='winner'", facts.seal)
         found = replace(self, opens=opens, decode=self.decode if opens == "winner" else self.decode or "smooth")
         if self.ballot is None:
-            records = facts.privacy is not None and facts.privacy.unit == "record"
-            found = replace(found, ballot="soft" if opens == "winner" and records and self.k is None else "top")
+            found = replace(found, ballot="soft" if opens == "winner" and self.k is None else "top")
         if self.voters is None:
             found = replace(found, voters=self._usual_voters(facts))
         if self.ballot == "approval" and self.tolerance is None:
