@@ -170,6 +170,7 @@ RULES = (
     # Experiments.
     Rule(r"python examples/private_model\.py\b", "as it is", needs=("dpsgd",)),
     _experiment("secure-sum", "--clients 20,40 --length 20"),
+    _experiment("choice", "--data digits --split iid --epsilon 0.5,1 --draws 2 --out runs/choice", "torch"),
     _experiment("dp-hype-simulation", "--repetitions 20"),
     _experiment("speed", "--rows 20", "torch"),
     _experiment(r"dp-hype .*--data (?!digits\b)", "--quick --rows 400 --runs 2 --split iid", "torch", DATA),

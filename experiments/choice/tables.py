@@ -14,7 +14,7 @@ from experiments.choice.goals import goals
 from experiments.dp_hype.experiment import ratios
 from hushtune.core.files import replace
 
-LOOKED_AT = ("adult", "digits")  # on which ballots and defaults were chosen
+LOOKED_AT = ("adult", "digits", "cifar10")  # on which ballots and defaults were chosen
 _PRIORS = (0.05, 0.1, 0.25, 0.5)
 
 
@@ -37,8 +37,10 @@ def _lines(found: Sequence[Row]) -> Iterator[str]:
         ["federation", "OPT", "mean", "within .01 of OPT", "prior from", "prior alone"],
         ([_title(row), *map(_cell, (row[name] for name in names))] for row in _federations(found)),
     )
-    yield "\n## Accuracy of the choice: mean of the draws, and half its 95% interval\n"
     epsilons = _epsilons(found)
+    yield f"\n## Accuracy of the choice: {' / '.join(MAIN)}\n"
+    yield from _table(["federation", "OPT", "mean", *map(_epsilon, epsilons)], _short(found, epsilons))
+    yield "\n## Accuracy of the choice: mean of the draws, and half its 95% interval\n"
     yield from _table(["federation", "arm", *map(_epsilon, epsilons)], _main(found, epsilons))
     for arm in (SUM, WINNER, WITH_PRIOR):
         yield f"\n## Budget at equal accuracy: {arm}\n"
@@ -62,6 +64,16 @@ def _all(found: Sequence[Row], epsilons: Sequence[Any]) -> Iterator[str]:
     yield from _table(["federation", "arm", *map(_epsilon, few)], _of_arms(found, names, few))
     yield "\n## What clients may do to their own losses first: points gained by the winner, mean (least to most)\n"
     yield from _gains(found, epsilons)
+
+
+def _short(found: Sequence[Row], epsilons: Sequence[Any]) -> Iterator[list[str]]:
+    """A line per federation, the main arms in one cell for each epsilon."""
+    known = {(row["name"], row["arm"], row.get("epsilon")): row for row in found}
+    for one in _federations(found):
+        cells = [
+            " / ".join(_cell(known[one["name"], arm, epsilon]["accuracy"]) for arm in MAIN) for epsilon in epsilons
+        ]
+        yield [_title(one), _cell(one["opt"]), _cell(one["random"]), *cells]
 
 
 def _main(found: Sequence[Row], epsilons: Sequence[Any]) -> Iterator[list[str]]:

@@ -121,6 +121,14 @@ def test_tables_have_every_federation_and_arm(found: list[dict[str, Any]], tmp_p
     assert "nan" not in text
 
 
+def test_the_page_has_the_tables_as_they_were_written() -> None:
+    folder = Path(__file__).parents[3] / "docs" / "results"
+    written = set((folder / "choice-tables.md").read_text().splitlines())
+    shown = [line for line in (folder / "choice.md").read_text().splitlines() if line.startswith(("|", "- the winner"))]
+    assert len(shown) > 60
+    assert [line for line in shown if line not in written] == []
+
+
 def made_up(accuracies: dict[str, float], data: str = "adult") -> list[dict[str, Any]]:
     """Rows of a federation whose arms have one accuracy at every epsilon."""
     named = {"name": data, "data": data, "clients": 100, "split": "iid"}
