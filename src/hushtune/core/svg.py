@@ -12,7 +12,8 @@ STYLE = (
     "text{font:13px system-ui,sans-serif;fill:#1b2733}.grid{stroke:#d5dde5}.line{fill:none;stroke-width:2}"
     ".dashed{stroke-dasharray:2 4;stroke-width:1.5}.level{stroke:#718096}"
     + "".join(f".s{i}{{stroke:{c};fill:{c}}}" for i, c in enumerate(COLOURS))
-    + ".line{fill:none}.band{stroke:none;fill-opacity:.2}@media (prefers-color-scheme:dark){text{fill:#e8eef4}.grid{stroke:#33424f}}"
+    + ".line{fill:none}.band{stroke:none;fill-opacity:.2}"
+    "@media (prefers-color-scheme:dark){text{fill:#e8eef4}.grid{stroke:#33424f}}"
 )
 Points = Sequence[tuple[float, float]]
 
