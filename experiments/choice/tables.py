@@ -52,10 +52,10 @@ def _lines(found: Sequence[Row]) -> Iterator[str]:
 
 
 def _all(found: Sequence[Row], epsilons: Sequence[Any]) -> Iterator[str]:
-    for title, looked_at in (("chosen on", True), ("not looked at before", False)):
+    for title, looked_at in (("federations that defaults were chosen on", True), ("the others", False)):
         some = [row for row in found if (row["data"] in LOOKED_AT) == looked_at]
         if some:
-            yield f"\n## Ballots of a winner: points behind the best of them, mean / worst; federations {title}\n"
+            yield f"\n## Ballots of a winner: points behind the best of them, mean / worst; {title}\n"
             yield from _behind(some, epsilons)
     yield "\n## Priors\n"
     own = [row for row in found if row.get("kind") == "prior" or row["arm"] in (SUM, WINNER, WITH_PRIOR)]

@@ -90,16 +90,16 @@ def test_of_approvals_only_the_cost_is_known() -> None:
 
 def test_grades_have_odds_too() -> None:
     found = plan(60, 40, method=ht.Vote(ballot="soft", opens="winner"), privacy=ht.Privacy(0.5, 0))
-    assert (found.k, found.form) == (None, "only the winner is opened; grades up to 3 (ballot=soft), width 0.5")
+    assert (found.k, found.form) == (None, "only the winner is opened; grades up to 3 (ballot=soft), width 1")
     assert found.scale == pytest.approx(12)  # of grades from 0 to 3
     assert found.sigma == pytest.approx(4)  # in best grades
     odds = {one.what: one.success for one in found.by_size}
     assert list(odds) == ["width = 0.1", "width = 0.25", "width = 0.5", "width = 1"]
-    assert odds["width = 0.1"] < odds["width = 0.5"] == found.success
+    assert odds["width = 0.1"] < odds["width = 1"] == found.success
     instead = {one.what: one.success for one in found.instead}
     assert instead["300 clients"] > found.success > 2 * found.guess
     text = "\n".join(found.lines())
-    assert "Form: only the winner is opened; grades up to 3 (ballot=soft), width 0.5\n" in text
+    assert "Form: only the winner is opened; grades up to 3 (ballot=soft), width 1\n" in text
     assert "as loud as a standard deviation of 4.00 best grades, whatever the width is" in text
 
 

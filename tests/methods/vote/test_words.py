@@ -29,7 +29,7 @@ RECORDS = ht.Privacy(1.0, unit="record")
         ),
         (ht.Vote(ballot="soft"), ht.Masked(), "(decode=smooth); ballots of centred scores (ballot=soft)"),
         (ht.Vote(ballot="top"), ht.Quorum(), "only the winner is opened; 4 votes per ballot (k = 4)"),
-        (ht.Vote(ballot="soft"), ht.Quorum(), "only the winner is opened; grades up to 3 (ballot=soft), width 0.25"),
+        (ht.Vote(ballot="soft"), ht.Quorum(), "only the winner is opened; grades up to 3 (ballot=soft), width 0.5"),
     ],
     ids=["smooth", "argmax", "scores", "winner", "grades"],
 )
