@@ -184,6 +184,16 @@ def test_an_objective_that_cannot_be_told_is_refused_before_anything_is_spent(tm
         LocalFederation(clients, tmp_path).check(CANDIDATES.space, Parts(10))
 
 
+@pytest.mark.parametrize("error", [ValueError("own value 3 too large"), SystemExit(3)])
+def test_one_that_fails_when_it_is_told_is_no_refusal_for_all_to_hear(tmp_path: Path, error: BaseException) -> None:
+    class Fails(Remembers):
+        def as_part(self, parts: int) -> Any:
+            raise error
+
+    clients = [ht.Client(patients(), Fails(), name=name) for name in "abc"]
+    LocalFederation(clients, tmp_path).check(CANDIDATES.space, Parts(10))
+
+
 def test_one_record_changes_one_part_of_an_objective_that_takes_more_steps(tmp_path: Path) -> None:
     x, y = patients()
     objective = ht.SklearnObjective(SGDClassifier(max_iter=5), validation=0.4, full_steps=True)

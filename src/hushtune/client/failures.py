@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from hushtune.core.arrays import FloatArray
-from hushtune.core.errors import NoLossError, ObjectiveError, RefusedError, described
+from hushtune.core.errors import HushtuneError, NoLossError, ObjectiveError, RefusedError, described
 from hushtune.core.processes.pool import Task, unordered
 from hushtune.core.processes.serving import in_worker
 from hushtune.core.processes.worker import Died
@@ -130,6 +130,19 @@ def loaded_by(load: Callable[[], Any], what: str = "data cannot be loaded") -> A
         raise
     except BaseException as error:  # sys.exit, or the panic of a library
         raise ObjectiveError(f"{what}: {described(error)}") from None
+
+
+def refused_by(ask: Callable[[], Any]) -> None:
+    """Asks a client's own code whether it refuses something for all to hear: by an error of hushtune's.
+
+    Whatever else it raises is a failure, of which nobody hears before it is called for its client.
+    """
+    try:
+        ask()
+    except (HushtuneError, KeyboardInterrupt):
+        raise
+    except BaseException:
+        return
 
 
 # ---- what is kept of it ------------------------------------------------------------------------------

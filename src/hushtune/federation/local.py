@@ -8,11 +8,13 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hushtune.client.asked import allows
 from hushtune.client.client import Client
+from hushtune.client.failures import refused_by
 from hushtune.client.objectives.base import check_data, check_space, for_part
 from hushtune.client.party import Party
 from hushtune.client.release import respond
@@ -156,7 +158,7 @@ class LocalFederation(Federation):
             fingerprint(objective)  # refuses what cannot be told apart in the trial cache
             check_space(objective, space)
             check_data(objective, data)
-            for_part(copy.deepcopy(objective), parts.voters)  # refuses what is no objective
+            refused_by(partial(for_part, copy.deepcopy(objective), parts.voters))
 
     def check_ledgers(self, charge: Charge, needed: int) -> None:
         """Refuses a run that too few clients' own ledgers allow, before anybody spends time on scoring."""

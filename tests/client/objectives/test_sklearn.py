@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
-from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.linear_model import LogisticRegression, Ridge, SGDClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -110,7 +111,7 @@ def test_bad_settings(arguments: dict[str, Any], message: str) -> None:
 def test_a_part_passes_over_its_rows_as_often_as_all_rows_take() -> None:
     whole = ht.SklearnObjective(make_pipeline(StandardScaler(), SGDClassifier(max_iter=7)), full_steps=True)
     part = whole.as_part(10)
-    assert part.fingerprint() != whole.fingerprint()
+    assert len({one.fingerprint() for one in (part, whole, replace(whole, full_steps=False))}) == 3
     made = part.made({"sgdclassifier__alpha": 0.1}, 3)[-1]
     assert (made.max_iter, made.n_iter_no_change, made.alpha, made.random_state) == (70, 50, 0.1, 3)
     assert part.made({"sgdclassifier__max_iter": 10**9}, 3)[-1].max_iter == 2**31 - 1
@@ -122,6 +123,12 @@ def test_what_does_not_pass_over_its_rows_again_is_left_alone() -> None:
     assert fitted.as_part(10).made({}, 0).max_iter == 50
     plain = ht.SklearnObjective(SGDClassifier())
     assert plain.as_part(10) is plain
+
+
+def test_numbers_that_are_no_labels_are_held_out_at_random() -> None:
+    rows = ht.Rows(np.zeros((100, 1)), np.concatenate([np.zeros(50), np.arange(50) + 0.5]))
+    ((_, held_out),) = ht.SklearnObjective(Ridge(), "neg_mean_squared_error", 0.2)._splits(rows, 0)
+    assert 3 < np.count_nonzero(rows.y[held_out]) < 17
 
 
 def test_a_label_with_one_row_is_trained_on() -> None:

@@ -177,11 +177,11 @@ class TorchObjective:
         Args:
             parts: how many there are.
         """
-        return replace(self, parts=parts) if self.full_steps else self
+        return replace(self, parts=parts)
 
     def _steps(self, rows: int) -> tuple[int, Any]:
         """Rows in a step, and which rows an epoch goes through; None: each once."""
-        if self.parts == 1 or not rows:
+        if self.parts == 1 or not self.full_steps or not rows:
             return self.batch, None
         batch = min(self.batch, rows)
         return batch, repeated(rows, batch, -(-rows * self.parts // self.batch))

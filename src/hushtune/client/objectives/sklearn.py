@@ -84,7 +84,7 @@ class SklearnObjective:
         """Equal for equal estimators, metrics and splits under the same scikit-learn, whatever may be tuned."""
         import sklearn
 
-        own = [self.estimator, self.metric, self.validation, self.cv, self.split, self.parts]
+        own = [self.estimator, self.metric, self.validation, self.cv, self.split, self.parts, self.full_steps]
         return fingerprint([*own, sklearn.__version__])
 
     def check(self, space: Space) -> None:
@@ -172,6 +172,7 @@ class SklearnObjective:
 
     def _splits(self, data: Any, seed: int) -> list[tuple[Any, Any]]:
         from sklearn.model_selection import KFold, StratifiedKFold, StratifiedShuffleSplit
+        from sklearn.utils.multiclass import type_of_target
 
         rows = np.arange(len(data))
         _, sizes = np.unique(np.asarray(data.y), return_counts=True)
@@ -183,5 +184,6 @@ class SklearnObjective:
             split = StratifiedShuffleSplit(1, test_size=self.validation, random_state=seed)
             return list(split.split(rows, data.y))
         order = np.random.default_rng(seed).permutation(len(rows))  # some label has too few rows for both
-        order = order[in_turn(np.asarray(data.y)[order])]
+        if not type_of_target(data.y).startswith("continuous"):
+            order = order[in_turn(np.asarray(data.y)[order])]
         return [(order[held_out:], order[:held_out])]
