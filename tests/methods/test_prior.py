@@ -19,6 +19,7 @@ from hushtune.methods.prior import _MOST_VOTERS, save
 from hushtune.methods.propose_test.method import STEPS
 from hushtune.methods.registry import method_from_json
 from hushtune.review.pages.plots import _smoothed
+from hushtune.review.pages.result import page as result_page
 from hushtune.seals.ends import MOST_ADDED
 
 SPACE = ht.Space(x=ht.Float(0.0, 1.0))
@@ -448,3 +449,6 @@ def test_a_report_smooths_towards_the_prior_as_the_run_did() -> None:
         np.array(values), 10.0, found.opened[0].noise_variance, LINE, np.array([10.0, 20 / 3, 10 / 3, 0.0, 0.0])
     )
     assert _smoothed(found, values)[0] == pytest.approx(expected.mean)
+    assert "Only opened values and the public prior are used." in result_page(found, [], "")
+    without = tuned(ht.Vote(k=1), privacy=ht.Privacy(0.5))
+    assert "Only opened values are used." in result_page(without, [], "")
