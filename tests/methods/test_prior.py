@@ -389,6 +389,13 @@ def test_a_run_with_a_prior_says_so_and_can_be_checked(tmp_path: Path, method: A
     assert not ht.verify(tmp_path).holds
 
 
+def test_a_statement_says_if_a_prior_outweighs_the_clients() -> None:
+    seal, privacy = ht.Quorum(), ht.Privacy(1.0, delta=0)
+    for voters, said in ((len(clients()), False), (len(clients()) + 1, True)):
+        found = tuned(ht.Vote(prior=ht.Prior(BACKWARDS, voters)), seal=seal, privacy=privacy)
+        assert (f" It outweighs the {len(clients())} real voters." in found.statement) == said
+
+
 def test_one_that_decided_a_sum_cannot_be_exchanged_afterwards(tmp_path: Path) -> None:
     method = ht.Vote(k=1, decode="argmax", prior=ht.Prior(BACKWARDS, 10))
     tuned(method, privacy=ht.Privacy(0.5), folder=tmp_path)

@@ -280,9 +280,12 @@ class Method(ABC):
         """
         return {}
 
-    @property
-    def rests_on(self) -> tuple[str, ...]:
-        """What a choice rests on beside clients' data, as the statement says it; one sentence or more each."""
+    def rests_on(self, voters: int) -> tuple[str, ...]:
+        """What a choice rests on beside clients' data, as the statement says it; one sentence or more each.
+
+        Args:
+            voters: how many clients, or parts of them, were asked.
+        """
         return ()
 
     @property

@@ -65,7 +65,7 @@ class Plan:
     @property
     def aside(self) -> str:
         """What of the method the odds leave out."""
-        return "; without its prior" if self.method.rests_on else ""
+        return "; without its prior" if self.method.rests_on(self.clients) else ""
 
     def lines(self) -> Iterator[str]:
         """What the verdict follows from, for people to read; the command adds cost and ledger."""

@@ -312,16 +312,19 @@ def alone(prior: Prior | None, candidates: Candidates) -> Mapping[str, Config]:
     return {"the public prior alone": candidates[prior.alone]} if prior is not None else {}
 
 
-def said(prior: Prior | None) -> tuple[str, ...]:
+def said(prior: Prior | None, voters: int) -> tuple[str, ...]:
     """What a statement says of a prior; nothing without one.
 
     Args:
         prior: a method's.
+        voters: how many real ones there are.
     """
     if prior is None:
         return ()
+    much = f" It outweighs the {counted(voters, 'real voter')}." if prior.voters > voters else ""
     return (
-        f"A prior counts as {prior.words}. It must be PUBLIC: the guarantee does not cover data that it comes from.",
+        f"A prior counts as {prior.words}.{much} It must be PUBLIC: the guarantee does not cover data that it comes "
+        "from.",
     )
 
 

@@ -71,7 +71,7 @@ def _heading(result: Result) -> list[str]:
         f"{result.answered} answered{each}."
     )
     lines += _opened_least(result)
-    lines += [f"  {words}" for words in result.method.rests_on]
+    lines += [f"  {words}" for words in result.method.rests_on(result.asked * voters)]
     for name, config in result.method.beside(result.candidates).items():
         same = "the same config" if config == result.config else config_text(config)
         lines.append(f"  By itself, {name.removesuffix(' alone')} would have chosen {same}.")

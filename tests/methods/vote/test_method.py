@@ -322,6 +322,13 @@ def test_winners_are_chosen_by_grades_unless_votes_are_asked_for(privacy: ht.Pri
     assert ballot(ht.Vote(), ht.Masked()) == "top"
 
 
+def test_records_have_three_voters_for_each_of_a_priors() -> None:
+    prior, privacy = ht.Prior(list(range(100)), 30), ht.Privacy(10.0, unit="record")
+    assert ht.Vote(rows=10_000).settled(facts(GRID, 10, privacy)).voters_each == 2
+    assert ht.Vote(rows=10_000, prior=prior).settled(facts(GRID, 10, privacy)).voters_each == 9
+    assert ht.Vote(rows=100, prior=prior).settled(facts(GRID, 10, privacy)).voters_each == 4  # 25 rows each
+
+
 @pytest.mark.parametrize("privacy", [None, ht.Privacy(1.0)])
 def test_a_client_is_one_voter_unless_records_are_protected(privacy: ht.Privacy | None) -> None:
     assert ht.Vote(rows=10_000).settled(facts(GRID, 10, privacy)).voters_each == 1

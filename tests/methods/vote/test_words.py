@@ -87,3 +87,12 @@ def test_what_the_odds_of_records_assume(method: ht.Vote, words: str) -> None:
     text = "\n".join(cost(10, 30, privacy=RECORDS, method=method).lines())
     assert words in text
     assert ("bias, not noise, is the limit" in text) == (method.voters != 1)
+
+
+def test_where_a_prior_is_the_limit_the_verdict_does_not_blame_the_noise() -> None:
+    grid = ht.Space(x=ht.Float(0.0, 1.0)).grid(x=12)
+    method = ht.Vote(prior=ht.Prior(list(range(12)), 30))
+    found = plan(12, grid, privacy=ht.Privacy(10.0, 0), method=method, seal=ht.Quorum())
+    assert "That is the prior, if it knows nothing: without it the chance is" in found.verdict
+    assert "Give it fewer voters." in found.verdict
+    assert "drowns" not in found.verdict

@@ -370,10 +370,9 @@ class NoisyMax(_Tested):
         """What the prior would have chosen."""
         return alone(self.prior, candidates)
 
-    @property
-    def rests_on(self) -> tuple[str, ...]:
+    def rests_on(self, voters: int) -> tuple[str, ...]:
         """What the prior is."""
-        return said(self.prior)
+        return said(self.prior, voters)
 
 
 def affordable(epsilon0: float, privacy: Privacy, most: int) -> int:

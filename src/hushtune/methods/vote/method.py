@@ -39,6 +39,7 @@ _SHARES = ((5.0, 0.0), (3.0, 0.1), (0.0, 0.15))  # voters per standard deviation
 _WINNERS = ((18.0, 0.1, 0.5), (7.0, 0.2, 1.0), (0.0, 0.3, 1.0))  # see `_usual_for_winners`
 _TOLERANCE = 0.01  # above a voter's smallest loss
 _HEARD = 30  # voters for each ln(candidates) / epsilon
+_BESIDE = 3  # voters for each of a prior's
 _FEWEST_ROWS, _MOST_UNTOLD = 25, 20  # rows of a part; voters of a client that does not say how many rows it has
 
 
@@ -71,7 +72,7 @@ class Vote(Method):
         voters: into how many parts each client splits its rows, from 1 to 10,000, with `Privacy(unit="record")`: every
             part scores the candidates and casts a ballot. For few large clients; 1: each client is one voter. Default:
             1; with unit "record" as few as are heard through the noise, by the numbers of clients and candidates and
-            epsilon, and not so many that a part has fewer than 25 rows.
+            epsilon, three for each of a prior's voters, and not so many that a part has fewer than 25 rows.
         rows: about how many rows a client has. It is PUBLIC, and only for that default; without it, there are at most
             20 voters.
         ballot: "top", one vote for each of the k best; "approval", one for each candidate whose loss is within
@@ -199,13 +200,15 @@ class Vote(Method):
         """Into how many parts a client splits its rows, if nobody says.
 
         The best of p noisy scores is a matter of ln(p) / epsilon voters. More of them than that are not heard better,
-        and what a part with few rows prefers is not what all rows prefer.
+        and what a part with few rows prefers is not what all rows prefer. But a prior is not to outvote them.
         """
         if facts.privacy is None or facts.privacy.unit == "client":
             return 1
-        wanted = _HEARD * math.log(len(facts.candidates)) / facts.clients / facts.privacy.epsilon
+        wanted = _HEARD * math.log(len(facts.candidates)) / facts.privacy.epsilon
+        if self.prior is not None:
+            wanted = max(wanted, _BESIDE * self.prior.voters)
         most = _MOST_UNTOLD if self.rows is None else self.rows // _FEWEST_ROWS
-        return max(1, min(math.ceil(wanted), most, MOST_VOTERS))
+        return max(1, min(math.ceil(wanted / facts.clients), most, MOST_VOTERS))
 
     def _usual_k(self, facts: Facts) -> int:
         """How many votes for a sum, if nobody says."""
@@ -294,10 +297,9 @@ class Vote(Method):
         """What the prior would have chosen."""
         return alone(self.prior, candidates)
 
-    @property
-    def rests_on(self) -> tuple[str, ...]:
+    def rests_on(self, voters: int) -> tuple[str, ...]:
         """What the prior is."""
-        return said(self.prior)
+        return said(self.prior, voters)
 
     @property
     def not_covered(self) -> tuple[str, ...]:

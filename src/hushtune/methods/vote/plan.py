@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 KS = (1, 2, 3, 5, 8, 12, 20, 35, 60, 100)
 WIDTHS = (0.1, 0.25, 0.5, 1.0)
 _MAYBE, _HOPELESS = 0.6, 0.3
+_COSTS = 0.2  # odds that a prior which knows nothing takes away
 _CLEAR = 0.02  # odds that differ by less are alike
 
 
@@ -170,7 +171,7 @@ def expect(prospect: Prospect, vote: Vote) -> Plan:
     variance = prospect.noise.opened_variance(prospect.seal.honest(prospect.clients), prospect.clients)
     summed, shown = vote.opens == "sum", () if vote.k is None and vote.width is None else [odds for odds, _ in by_size]
     return VotePlan(
-        verdict(here.success, guess),
+        verdict(here.success, guess, believed),
         **prospect.common(),
         form=form_of(vote, size),
         advice=words,
@@ -216,21 +217,28 @@ def best(found: Sequence[Odds]) -> Odds:
     return max(found, key=lambda odds: (round(odds.success, 2), odds.margin))
 
 
-def verdict(chance: float, guess: float) -> str:
+def verdict(chance: float, guess: float, believed: Believed | None = None) -> str:
     """The odds in a sentence.
 
     Args:
         chance: of a good choice.
         guess: the same by guessing.
+        believed: the odds with and without a prior.
     """
+    drowned, lacking = "The noise drowns the votes; see what would help.", "See what would help."
+    if believed is not None and believed.without - chance > _COSTS:
+        drowned = lacking = (
+            f"That is the prior, if it knows nothing: without it the chance is {told(believed.without)}. Give it "
+            "fewer voters."
+        )
     against = f"a good choice has a chance of {told(chance)}; guessing has {guess:.0%}"
     if chance >= LIKELY:
         return f"Likely to work: {against}."
     if chance >= _MAYBE:
         return f"May work: {against}."
     if chance <= max(_HOPELESS, guess + 0.1):
-        return f"HOPELESS: {against}. The noise drowns the votes; see what would help."
-    return f"Unlikely to work: {against}. See what would help."
+        return f"HOPELESS: {against}. {drowned}"
+    return f"Unlikely to work: {against}. {lacking}"
 
 
 def traffic_of(prospect: Prospect, query: Query, voters: int) -> tuple[float, int]:

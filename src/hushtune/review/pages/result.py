@@ -96,7 +96,11 @@ def _counts(result: Result) -> list[str]:
         return parts or [note("Nothing with one entry per candidate was opened.")]
     deviation = result.opened[-1].noise_variance ** 0.5
     band = f"The band is twice the noise's standard deviation, {deviation:.3g}, around each opened value. "
-    known = "Only opened values and the public prior are" if result.method.rests_on else "Only opened values are"
+    known = (
+        "Only opened values and the public prior are"
+        if result.method.rests_on(result.asked)
+        else "Only opened values are"
+    )
     words = (band if deviation else "The values are exact. ") + (
         f"Diamonds are the smoothed posterior mean, with its standard deviation. {known} used."
     )
