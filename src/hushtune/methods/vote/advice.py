@@ -75,7 +75,8 @@ def _sentence(ways: list[Way]) -> str:
             names = " or ".join(way.name for way in ways)
             return f" nothing fits: with {names} not even epsilon {as_set(GRID[-1])} gives odds of {likely}"
         needs = sorted(ways, key=lambda way: way.enough or 2 * GRID[-1])
-        return f" nothing fits: for odds of {likely} {', '.join(_needs(way) for way in needs)}"
+        lacks = ", ".join(f"{_needs(way)} (here {told(way.chance)})" for way in needs)
+        return f" nothing fits: for odds of {likely} {lacks}"
     words = [f"({told(way.chance)}{_from(way)})" for way in fitting]
     if len(fitting) > 1:
         named = " and ".join(f"{way.name} {how}" for way, how in zip(fitting, words, strict=True))

@@ -304,7 +304,12 @@ class Vote(Method):
     @property
     def not_covered(self) -> tuple[str, ...]:
         """A number of rows that was stated in public."""
-        return () if self.rows is None else (f"that a client has about {self.rows} rows: this was stated in public",)
+        if self.rows is None:
+            return ()
+        return (
+            f"rows={self.rows}, which was stated in public: about how many rows a client has, or those of its rarest "
+            "label times the number of labels",
+        )
 
 
 def _noise(bound: Bound, privacy: Privacy | None) -> float:
