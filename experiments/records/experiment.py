@@ -115,21 +115,20 @@ class _Federation:
 
         def measured() -> Row:
             good, default = self._accuracy
-            exact = self._mean(WINNER, True, 1, math.inf)
             return {
                 "opt": round(float(good.max()), 4),
                 "default": round(default, 4),
                 "random": round(float(good.mean()), 4),
-                "without privacy": round(exact, 4),
                 **rows_of(self._case),
             }
 
-        return self._kept.facts(measured)
+        return {**self._kept.facts(measured), "without privacy": self.mean(WINNER, True, 1, math.inf)}
 
     def mean(self, arm: str, full_steps: bool, voters: int, epsilon: float) -> float:
         """The mean accuracy of what is chosen."""
+        wanted = {"arm": arm, "full_steps": full_steps or voters == 1, "parts": voters, "draws": self._draws(arm)}
         return self._kept.mean(
-            {"arm": arm, "full_steps": full_steps or voters == 1, "parts": voters, "draws": self._draws(arm)},
+            {**wanted, "form": form_of(arm, self._case.clients, voters, epsilon)},
             f"{epsilon:g}",
             lambda: round(self._mean(arm, full_steps, voters, epsilon), 4),
         )
@@ -146,6 +145,21 @@ class _Federation:
     def _draws(self, arm: str) -> int:
         """Of the noise; smoothing a sum takes longest."""
         return self._experiment.draws * (1 if arm == SUM else _WINNERS)
+
+
+def form_of(arm: str, clients: int, voters: int, epsilon: float) -> str:
+    """What the ballots of an arm say, by the defaults of today: a mean that was kept is of this form only.
+
+    Args:
+        arm: one of `ARMS`.
+        clients: how many.
+        voters: of each.
+        epsilon: of the guarantee; `inf` for none.
+    """
+    vote, seal = ARMS[arm]
+    found = replace(vote, voters=voters).settled(Facts(grid(), clients, _privacy(epsilon), seal, Search()))
+    known = {"k": found.k, "decode": found.decode, "width": found.width, "grades": found.grades}
+    return ", ".join(f"{name}={value}" for name, value in known.items() if value is not None)
 
 
 def _privacy(epsilon: float) -> Privacy | None:

@@ -14,7 +14,7 @@ from tests.cli.conftest import Hushtune, in_this_process
 
 from experiments.__main__ import app
 from experiments.records import tables, tasks
-from experiments.records.experiment import ARMS, SUM, USUAL, VOTES, WINNER, Experiment, rows
+from experiments.records.experiment import ARMS, SUM, USUAL, VOTES, WINNER, Experiment, form_of, rows
 from experiments.records.kept import Kept
 from experiments.records.linear import Linear, Scale, balanced
 from experiments.records.tasks import DEFAULT, Case, accuracy, cases, grid, losses, rows_of
@@ -111,6 +111,13 @@ def test_the_command_writes_tables(experiments: Hushtune, tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["rows"]) == 1 + 2 * len(ARMS)
     assert (tmp_path / "records-tables.md").exists()
+
+
+def test_means_are_kept_by_what_ballots_say() -> None:
+    assert form_of(WINNER, 10, 20, 1.0) == "width=0.5, grades=3"
+    assert form_of(WINNER, 10, 2, 0.1) == "width=1.0, grades=3"
+    assert form_of(VOTES, 10, 20, 1.0) == "k=3"
+    assert form_of(SUM, 10, 20, math.inf) == "k=5, decode=smooth"
 
 
 def test_rows_are_kept_by_what_was_run(tmp_path: Path) -> None:
