@@ -90,7 +90,7 @@ RULES = (
     Rule(r"hushtune ledger show$", "as it is"),
     Rule(r"hushtune( [a-z][a-z0-9-]*){0,2}$", "named: its help", add="--help", inline=True),
     Rule(r"python -m experiments( [a-z-]+)?$", "named: its help", add="--help", inline=True),
-    Rule(r"hushtune (run --json|plan --method [a-z-]+)$", "named: its help", add="--help", inline=True),
+    Rule(r"hushtune (run --json|plan --method [a-z-]+|plan --prior \d+)$", "named: its help", add="--help", inline=True),
     Rule(r"hushtune --(install|show)-completion$", "would change the user's shell: help", add="--help", inline=True),
     Rule(r"flwr (run \. local|stop RUN_ID)$", "named: its help", add="--help", needs=("flower",), inline=True),
     Rule(r"hushtune identity roster \.\.\. --node ", "named: its help", add="--help", inline=True),
