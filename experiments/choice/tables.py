@@ -14,7 +14,7 @@ from experiments.choice.goals import goals
 from experiments.dp_hype.experiment import ratios
 from hushtune.core.files import replace
 
-LOOKED_AT = ("adult", "digits", "cifar10")  # on which ballots and defaults were chosen
+FIRST = ("adult", "digits", "cifar10")  # data sets on which ballots were compared first
 _PRIORS = (0.05, 0.1, 0.25, 0.5)
 
 
@@ -52,8 +52,8 @@ def _lines(found: Sequence[Row]) -> Iterator[str]:
 
 
 def _all(found: Sequence[Row], epsilons: Sequence[Any]) -> Iterator[str]:
-    for title, looked_at in (("federations that defaults were chosen on", True), ("the others", False)):
-        some = [row for row in found if (row["data"] in LOOKED_AT) == looked_at]
+    for title, first in ((", ".join(FIRST), True), ("the others", False)):
+        some = [row for row in found if (row["data"] in FIRST) == first]
         if some:
             yield f"\n## Ballots of a winner: points behind the best of them, mean / worst; {title}\n"
             yield from _behind(some, epsilons)
